@@ -24,10 +24,10 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
     own_file = "vbflows experts tumours.csv out/ --column label=diagnosis --column id=patient"
     page = "docs/pipelines/experts.md"
     answer = "flows.experts.answer"
-    first = ("target", "positive", "test_share", "n_experts", "class_weight")
+    first = ("target", "positive", "test_share", "held_out", "n_experts")
     usual_sweeps = 300
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("max_levels", "standardise"),
+        "data": ("class_weight", "max_levels", "standardise"),
         "expert": (
             "prior",
             "tau",
@@ -66,6 +66,11 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
         True,
         description="Whether the report compares the model with boosted trees and regression on "
         "the tested rows.",
+    )
+    held_out: str = Field(
+        "",
+        description="Which rows are held out, by default some at random. last: the last rows of "
+        "the input; the name of a column: the rows with its last values, such as the latest dates.",
     )
     test_share: float | None = Field(
         None,

@@ -318,6 +318,8 @@ def faults(table: Table, found: pa.Schema, file: str, theirs: Sequence[str] = ()
         only = f"only {', '.join(names) or 'no columns'}"
         lower = {name.lower(): name for name in reversed(names)}
         called = next((lower[word] for word in table.either.called if word in lower), None)
+        if called is not None and "title" in lower and called != lower["title"]:
+            called = f"{lower['title']},{called}"
         remedy = table.either.remedy
         if called is not None:
             remedy = f"name it by --column {table.either.columns[0]}={called}, or {remedy}"

@@ -53,6 +53,28 @@ def test_another_column_makes_a_useless_model_useful(tmp_path):
         assert results_of(tmp_path / name)["test"]["better"] is (name == "with")
 
 
+def test_later_rows_are_tested_by_the_last_ones(tmp_path):
+    """What is advised where neighbours are alike: the error of later rows is then known."""
+    rng, n = np.random.default_rng(5), 500
+    date = np.datetime64("2020-01-01") + np.arange(n)
+    demand = 50.0 + np.cumsum(rng.standard_normal(n))
+    x = rng.standard_normal(n)
+    rows = {"date": date.astype(str), "x": x, "demand": demand + x}
+    pq.write_table(pa.table({k: v[:400] for k, v in rows.items()}), tmp_path / "past.parquet")
+    pq.write_table(pa.table({k: v[400:] for k, v in rows.items()}), tmp_path / "future.parquet")
+    errors = {}
+    for how in ("", "last", "date"):
+        target = tmp_path / f"by_{how}"
+        more = setting_args(f"held_out={how}") if how else ()
+        args = ("--column", "label=demand", *setting_args("baselines=no"), *more)
+        succeed("experts", tmp_path / "past.parquet", target, *args)
+        errors[how] = results_of(target)["test"]["loss"]["value"]
+    succeed("score", tmp_path / "by_", tmp_path / "future.parquet", tmp_path / "scored")
+    later = results_of(tmp_path / "scored")["test"]["loss"]["value"]
+    assert abs(errors["last"] - later) < abs(errors[""] - later)
+    assert errors["date"] == errors["last"]
+
+
 @pytest.mark.thorough
 def test_more_draws_make_chains_agree(folder):
     found = []

@@ -36,7 +36,6 @@ from flows.experts.input.labels import (
     unlabelled_warning,
 )
 from flows.experts.input.units import (
-    TEST_FOLDS,
     RowUnits,
     find_units,
     hold_out_warnings,
@@ -60,6 +59,7 @@ from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
 from vbmodels.experts.additive.step_rows import CodedRows, CountRows, TargetRows
 from vbmodels.experts.options import RARE_BELOW
 from vbmodels.experts.rows import FOLDS, Rows, part_of
+from vbmodels.experts.shared_rows import TEST_FOLDS
 from vbmodels.tables.column_table import USED, ColumnRead, column_read
 from vbmodels.tables.columns import Rule, names_rows
 from vbmodels.tables.encoding import (
@@ -229,7 +229,8 @@ def _choose_columns(
     kinds = {name: rule for name, rule in every.items() if name not in ids}
     labels = _read_labels(about, settings)
     indices = [part.index for part in parts]
-    found = find_units(parts, kinds, may_name_groups(seen, every), labels, settings, paths, each)
+    named = may_name_groups(seen, every)
+    found = find_units(parts, kinds, every, named, labels, settings, paths, each)
     units = found.units
     summed = reduce(add, each(sums_of, indices, kinds, labels, settings, paths))
     copies = 1.0 if summed.sample is None else summed.sample.repeats

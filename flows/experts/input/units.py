@@ -17,27 +17,30 @@ from flows.experts.input.labels import Labels
 from flows.experts.schema import ROW_GROUP
 from flows.experts.settings import ExpertSettings
 from flows.family import Each
+from flows.faults import InputError
 from flows.records.runs import RunPaths
 from flows.records.states import read_state
 from flows.tables.mixed import CATEGORY, NUMBER
-from flows.tables.names import digests_of, file_name
+from flows.tables.names import digests_of, file_name, listed
 from flows.tables.partition import Part
 from flows.tables.roles import ID, LABEL
 from vbmodels.core.draws import hashed
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
+from vbmodels.experts.shared_rows import are_copies, dealt, design_effect, neighbours_alike
 from vbmodels.tables.columns import Rule, looks_like_id
 from vbmodels.tables.encoding import cell_keys
 from vbmodels.tables.seen import Seen
 
 GROUP = ROW_GROUP.name
-HELD_OUT, TEST_FOLDS, MOST_IN_FOLDS = 0.1, 5, 5000
-"""Share of the rows that is held out; folds, and labelled rows below which these test all rows."""
+HELD_OUT, LAST, MOST_IN_FOLDS = 0.1, 0.2, 5000
+"""Share of the rows that is held out, and of the last ones; labelled rows below which all are
+tested by folds."""
+ORDER = "last"
+"""The setting by which the last rows are held out in the order of the input."""
 REPEATS = 8
 """Rows beyond one a value from which values that decide all labels do so by no chance."""
 LEAST_IN_ORDER, ALIKE = 50, 0.5
 """Rows from which on, and correlation from which on, an order in time is asked about."""
-SAME_LABEL, MOST_OF_ONE = 0.9, 2.0
-"""Share of pairs of copies that have one label, at least, and rows of each combination, at most."""
 MOST_CHANGES = 4
 """Changes of the label along sorted values below which their size may decide it."""
 
@@ -50,13 +53,15 @@ def _none() -> IntArray:
 class RowKeys(State, kind="flows/experts.RowKeys"):
     """Numbers from each row's cells, its name and its group's name, and its label; [N] each.
 
-    The label is a class's number, from 0, or a number itself; NaN where there is none.
+    The label is a class's number, from 0, or a number itself; NaN where there is none. ``time`` is
+    0, or what the last rows are held out by.
     """
 
     cells: IntArray
     names: IntArray
     group: IntArray
     label: FloatArray
+    time: FloatArray
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,8 @@ class Units(State, kind="flows/experts.Units"):
         Share of the labelled rows that the fit never sees.
     seed
         What they are drawn by, with their names.
+    end
+        The time after which all rows are held out.
     fold_names, folds
         Where all rows are tested by folds: the least name of every unit with a label, in
         increasing order, and its fold, -1 for one that no fit does without; [U] each.
@@ -94,6 +101,7 @@ class Units(State, kind="flows/experts.Units"):
     design_effect: float = 1.0
     share: float = 0.0
     seed: int = 0
+    end: float = np.inf
     fold_names: IntArray = field(default_factory=_none)
     folds: IntArray = field(default_factory=_none)
 
@@ -108,7 +116,8 @@ class Units(State, kind="flows/experts.Units"):
         """
         names = self._found(keys.cells, self.name, keys.names)
         if fold is None:
-            return np.asarray(hashed(names, 3 + 8 * self.seed, 1)[0] < self.share)
+            drawn = hashed(names, 3 + 8 * self.seed, 1)[0] < self.share
+            return np.asarray(drawn | (keys.time > self.end))
         at = np.minimum(np.searchsorted(self.fold_names, names), self.fold_names.size - 1)
         known = (self.fold_names[at] == names) & ~np.isnan(keys.label)
         return np.asarray(known & (self.folds[at] == fold))
@@ -118,6 +127,10 @@ class Units(State, kind="flows/experts.Units"):
         names = np.concatenate([self._found(k.cells, self.name, k.names) for k in keys])
         label = np.concatenate([k.label for k in keys])
         known = ~np.isnan(label)
+        if settings.held_out:
+            time = np.concatenate([k.time for k in keys])
+            least = 1.0 - (LAST if settings.test_share is None else settings.test_share)
+            return replace(self, end=float(np.nanquantile(time[known], least, method="lower")))
         many = known.sum() >= MOST_IN_FOLDS or settings.inference == "mh"
         share = HELD_OUT if settings.test_share is None and many else settings.test_share
         if share is not None:
@@ -135,6 +148,7 @@ class Units(State, kind="flows/experts.Units"):
 def find_units(
     parts: Sequence[Part],
     kinds: Mapping[str, Rule],
+    columns: Mapping[str, Rule],
     named: Mapping[str, Rule],
     labels: Labels | Target,
     settings: ExpertSettings,
@@ -143,13 +157,15 @@ def find_units(
 ) -> RowUnits:
     """Find the units of all partitions, and keep them for `read_units`.
 
-    ``named`` are the columns that may name groups.
+    ``columns`` are all, ``kinds`` those of cells, ``named`` those that may name groups.
     """
     urls = {one.url for part in parts for one in part.slices}
     # A file that is moved, or written again under another name, has the same rows held out.
     prefix = f"{file_name(*urls)}:" if len(urls) == 1 else ""
     indices = [part.index for part in parts]
-    kept = each(_keep_keys, indices, kinds, named, labels, prefix, paths)
+    by = {one: rule for one, rule in columns.items() if one == settings.held_out}
+    _refuse_order(by, columns, settings)
+    kept = each(_keep_keys, indices, kinds, named, labels, prefix, by, paths)
     every, numeric = [keys for keys, _ in kept], isinstance(labels, Target)
     units = join_units(every, numeric).tested(every, settings, numeric)
     storage.write_bytes(_url(paths), to_bytes(units))
@@ -195,11 +211,14 @@ def _keep_keys(
     named: Mapping[str, Rule],
     labels: Labels | Target,
     prefix: str,
+    by: Mapping[str, Rule],
     paths: RunPaths,
 ) -> tuple[RowKeys, dict[str, Decided | None]]:
     table = storage.read_table(paths.part("rows", index))
     raw, _ = raw_of(table, kinds)
     keys = keys_of(raw, list(kinds), table, labels, prefix)
+    place: FloatArray = np.arange(float(len(table))) + index * 2.0**32
+    keys = replace(keys, time=raw_of(table, by)[0][:, 0] if by else place)
     storage.write_bytes(paths.part("keys", index, "npz"), to_bytes(keys))
     known = ~np.isnan(keys.label)
     places = {name: j for j, name in enumerate(kinds)}
@@ -210,6 +229,17 @@ def _keep_keys(
         given = known & ~np.isnan(values)
         found[name] = Decided.of(values[given], keys.label[given], np.ones(int(given.sum())))
     return keys, found
+
+
+def _refuse_order(
+    by: Mapping[str, Rule], columns: Mapping[str, Rule], settings: ExpertSettings
+) -> None:
+    """Refuse a setting of the order of rows that names no column of numbers or dates."""
+    wrong = [name for name, rule in by.items() if rule.kind == CATEGORY]
+    if wrong or not (by or settings.held_out in ("", ORDER)):
+        known = [name for name, rule in columns.items() if rule.kind != CATEGORY]
+        expected = f"{ORDER}, or a column such as {listed(known, 8)}"
+        raise InputError.of("settings", expected, settings.held_out, "held_out")
 
 
 @dataclass(frozen=True)
@@ -279,12 +309,13 @@ def keys_of(
     cells = raw[:, np.argsort(np.array(columns))]
     names = digests_of([one.removeprefix(prefix) for one in table[ID].to_pylist()])
     if GROUP not in table.column_names:
-        return RowKeys(cell_keys(cells), names, names, label)
+        return RowKeys(cell_keys(cells), names, names, label, np.zeros(len(label)))
     of = table[GROUP].to_pylist()
     groups = digests_of([one or "" for one in of])
     # Rows of two groups are no copies: few columns would make one unit of all groups.
     keys = cell_keys(np.column_stack([cells, (groups >> 11).astype(np.float64)]))
-    return RowKeys(keys, names, np.where([one is None for one in of], names, groups), label)
+    own = np.where([one is None for one in of], names, groups)
+    return RowKeys(keys, names, own, label, np.zeros(len(label)))
 
 
 def read_names(
@@ -296,33 +327,15 @@ def read_names(
     return table, [table[name] for name in grouped]
 
 
-def neighbours_alike(label: FloatArray, numeric: bool) -> float:
-    """Return the correlation of labels [N] with those of the next rows; 0 if they are sorted.
-
-    Of classes it is by how much more often they are equal than by chance, as a share of the most.
-
-    >>> neighbours_alike(np.array([1.0, 2.0, 1.0, 2.0]), True)
-    -1.0
-    """
-    y = label[~np.isnan(label)]
-    steps = np.diff(y)
-    if not ((steps > 0.0).any() and (steps < 0.0).any()):
-        return 0.0
-    if numeric:
-        return float(np.corrcoef(y[:-1], y[1:])[0, 1].round(12))
-    shares = np.unique(y, return_counts=True)[1] / y.size
-    chance = float(shares @ shares)
-    return (float(np.mean(steps == 0.0)) - chance) / (1.0 - chance)
-
-
 def hold_out_warnings(found: RowUnits) -> list[str]:
     """Say why figures on rows that are held out at random may be too good."""
     if not found.repeated:
-        if found.units.grouped or found.label.size < LEAST_IN_ORDER or found.alike < ALIKE:
+        few, is_asked = found.label.size < LEAST_IN_ORDER, np.isfinite(found.units.end)
+        if found.units.grouped or few or is_asked or found.alike < ALIKE:
             return []
         return [
-            f"Labels of neighbouring rows are alike (correlation {found.alike:.2f}). If rows "
-            "are in order of time, figures hold between the fitted ones, not for later ones."
+            f"Labels of neighbouring rows are alike (correlation {found.alike:.2f}). If in "
+            "order of time, --set held_out=last tests later ones."
         ]
     name = found.repeated
     return [
@@ -335,6 +348,9 @@ def hold_out_warnings(found: RowUnits) -> list[str]:
 def said_of_units(units: Units, settings: ExpertSettings) -> list[str]:
     """Say how many rows are held out together, and why."""
     said = []
+    if settings.held_out:
+        last = "rows" if settings.held_out == ORDER else settings.held_out
+        said.append(f"held out: last {last}")
     if units.grouped:
         name = settings.columns[GROUP]
         text = f"rows of one {name} are left out together: {units.grouped:,} groups"
@@ -370,7 +386,7 @@ def join_units(parts: Sequence[RowKeys], numeric: bool) -> Units:
         unit = connected_components(links, directed=False)[1][of]
         grouped = len(np.unique(group[group != names]))
         known = ~np.isnan(label)
-        effect = _design_effect(unit[known], label[known], numeric)
+        effect = design_effect(unit[known], label[known], numeric)
     least = np.full((2, 2 * n), np.iinfo(np.int64).max)
     np.minimum.at(least[0], unit, cells)
     np.minimum.at(least[1], unit, names)
@@ -379,76 +395,3 @@ def join_units(parts: Sequence[RowKeys], numeric: bool) -> Units:
     number, name = least[:, unit[shared[first]]]
     copies = 0 if grouped else int(np.sum(count[cell] > 1))
     return Units(known, number, name, copies, grouped, effect)
-
-
-def dealt(
-    names: IntArray, label: FloatArray, seed: int, numeric: bool
-) -> tuple[IntArray, IntArray]:
-    """Deal units to folds: their names [U] in increasing order, and the fold of each, [U].
-
-    Units of a class are dealt in turn. Those without which a fit would lack a class have none, -1.
-
-    Parameters
-    ----------
-    names
-        Name of each row's unit; [N].
-    label
-        Number of each row's class, or a number itself; [N].
-    seed
-        Decides the order in which units are dealt.
-    numeric
-        Whether labels are numbers.
-    """
-    own, first, of = np.unique(names, return_index=True, return_inverse=True)
-    classes = np.zeros(names.size) if numeric else label
-    order = np.lexsort((hashed(own, 3 + 8 * seed, 1)[0], classes[first]))
-    folds = np.empty(own.size, np.int64)
-    folds[order] = np.arange(own.size) % TEST_FOLDS
-    for one in np.unique(classes):
-        there = np.unique(of[classes == one])
-        if np.unique(folds[there]).size < 2:
-            folds[there] = -1
-    return own, folds
-
-
-def are_copies(cell: IntArray, label: FloatArray) -> bool:
-    """Whether rows [N] with the same number of their cells are copies, and not alike by chance.
-
-    Copies have one label, and in a table with copies most rows with other cells are there: few
-    columns of few values have many rows of each combination, which say nothing of one another.
-
-    >>> are_copies(np.array([0, 0, 1, 2, 3]), np.array([5.0, 5.0, 1.0, 2.0, 3.0]))
-    True
-    >>> are_copies(np.array([0, 0, 0, 1, 1, 1]), np.array([5.0, 4.0, 5.0, 2.0, 3.0, 5.0]))
-    False
-    """
-    count = np.bincount(cell)
-    several = count[cell] > 1
-    if not several.any():
-        return False
-    of = np.column_stack([cell[several], label[several]])
-    same, count = np.unique(of, axis=0, return_counts=True)[1], count[count > 0]
-    pairs, alike = float(count @ (count - 1)), float(same @ (same - 1))
-    whole = int(np.gcd.reduce(count))  # the table, so many times
-    return alike >= SAME_LABEL * pairs and cell.size <= MOST_OF_ONE * whole * count.size
-
-
-def _design_effect(unit: IntArray, label: FloatArray, numeric: bool) -> float:
-    """Return 1 + (m - 1) r, with units of m rows and r the intraclass correlation of labels.
-
-    The latter by the analysis of variance; of classes by that of all their indicators.
-    """
-    _, of, size = np.unique(unit, return_inverse=True, return_counts=True)
-    n, k = of.size, size.size
-    if not 1 < k < n:
-        return 1.0
-    values = [label] if numeric else [(label == one).astype(float) for one in np.unique(label)]
-    between = within = 0.0
-    for y in values:
-        mean = np.bincount(of, y) / size
-        within += float(np.sum((y - mean[of]) ** 2)) / (n - k)
-        between += float(size @ (mean - y.mean()) ** 2) / (k - 1)
-    usual = (n - float(size @ size) / n) / (k - 1)
-    spread = between + (usual - 1.0) * within
-    r = (between - within) / spread if spread > 0.0 else 0.0
-    return 1.0 + (float(size @ size) / n - 1.0) * max(r, 0.0)

@@ -1,4 +1,4 @@
-"""Files that hold one document each: plain text, Markdown, PDF and Word.
+"""Files that hold one document each: plain text, Markdown, HTML, PDF and Word.
 
 PDF and Word need the extra ``documents``. Pages of a PDF are set apart by form feeds, paragraphs of
 a Word file by empty lines; what is neither (pictures, formulae as pictures) is left out.
@@ -17,7 +17,7 @@ from flows.storage.errors import StorageError, cannot_read
 from flows.storage.file_options import file_options
 from flows.storage.formats.encodings import refuse_unknown, text_and_guess
 
-SUFFIXES = (".txt", ".md", ".pdf", ".docx")
+SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".docx")
 """Endings of files that hold one document each."""
 _MOST_CHARACTERS = 64 * 2**20
 _MOST_GROWTH = 100

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.experts.input.units import RowKeys, dealt, join_units
+from flows.experts.input.units import RowKeys, join_units
 from flows.tables.names import digests_of
 from tests.flows.commands import setting_args, succeed
 from tests.flows.experts.runs import latest, rows_of, written
 from vbmodels.core.draws import hashed
 from vbmodels.experts.rows import Rows
+from vbmodels.experts.shared_rows import dealt
 from vbmodels.tables.encoding import cell_keys
 
 COPIES = 4
@@ -113,7 +114,9 @@ def test_rows_of_a_patient_are_asked_about_and_held_out_together(tmp_path, numer
 def test_rows_whose_labels_are_alike_count_less():
     """By the design effect; the partitions and their order do not matter."""
     rng = np.random.default_rng(2)
-    keys = RowKeys(*(np.arange(600),) * 2, np.repeat(np.arange(60), 10) + 1000, np.ones(600))
+    keys = RowKeys(
+        *(np.arange(600),) * 2, np.repeat(np.arange(60), 10) + 1000, np.ones(600), np.zeros(600)
+    )
     noise = replace(keys, label=rng.integers(0, 2, 600).astype(float))
     alike = replace(keys, label=np.repeat(rng.integers(0, 2, 60), 10).astype(float))
     assert join_units([noise], False).design_effect < 1.3
