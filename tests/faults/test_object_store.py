@@ -104,34 +104,6 @@ def test_a_sweep_sends_the_store_no_request(behind, tmp_path):
     assert any("GET" in line and "partitions" in line for line in requests[0])
 
 
-def every(number, fault):
-    return lambda count, line: fault if count % number == 0 else None
-
-
-def dropping(number):
-    """Cut every n-th answer that has a body."""
-    seen = []
-
-    def plan(count, line):
-        if line.startswith("GET"):
-            seen.append(line)
-            return "drop" if len(seen) % number == 0 else None
-        return None
-
-    return plan
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["features", *(p for p in SLOW if p.values != ("features",))])
-@pytest.mark.parametrize("fault", ["slow down", "drop"])
-def test_the_same_bits_through_a_network_that_fails(behind, local, name, fault):
-    source, expected = local(name)
-    proxy = behind(every(10, "slow down") if fault == "slow down" else dropping(8))
-    outcome = pipelines.run(name, upload(name, source), f"s3://out/{fault[:4]}/{name}")
-    assert len(proxy.done) > 2
-    assert pipelines.published(outcome) == expected
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["features", *(p for p in SLOW if p.values != ("features",))])
 def test_the_same_bits_from_a_far_store_that_fails_now_and_then(behind, local, name):

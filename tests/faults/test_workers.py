@@ -10,14 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 from flows.fit import cluster_executor
-from flows.fit.connect import connect, over
+from flows.fit.connect import connect
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
 from tests.contract.toy import Toy
-from tests.faults.models import Paced
 from tests.fit.jobs import toy_job
 from vbmodels.core.state import same_bits
 
@@ -60,18 +59,6 @@ def test_a_worker_killed_in_mid_sweep(shared, fit_on, expected, caplog):
 
 
 @pytest.mark.thorough
-def test_a_worker_stopped_in_mid_sweep(shared, fit_on, expected, caplog):
-    victim, stop = send(signal.SIGSTOP, shared)
-    actions = Actions(_6=stop)
-    try:
-        assert fit_on(shared.address, on_step=actions, pause=PAUSE) == expected
-        assert actions.longest < 35
-        assert "is silent; going back to sweep 4" in caplog.text
-    finally:
-        os.kill(victim, signal.SIGCONT)
-
-
-@pytest.mark.thorough
 def test_a_worker_stopped_for_a_while(shared, fit_on, expected, caplog):
     """It is taken for lost after ten seconds, and comes back while the others do its work."""
     victim, stop = send(signal.SIGSTOP, shared)
@@ -111,29 +98,6 @@ def test_a_worker_that_comes_is_used_and_one_may_leave(shared, fit_on, expected)
         assert fit_on(shared.address, on_step=step, pause=PAUSE, check=who) == expected
     assert used - set(before), "the worker that was added did nothing"
     assert len(used) == 2
-
-
-@pytest.mark.slow
-def test_workers_killed_all_the_time(deployment, fit_on, expected):
-    """One of three every few seconds; a sweep, and going back to it, take less than that."""
-    deployment.add().await_line("Registered to:")
-    stop, kills = threading.Event(), []
-
-    def killer():
-        while not stop.wait(6.0) and len(kills) < 30:
-            pids = deployment.pids()
-            if pids:
-                kills.append(sorted(pids.values())[len(kills) % len(pids)])
-                os.kill(kills[-1], signal.SIGKILL)
-
-    thread = threading.Thread(target=killer)
-    thread.start()
-    try:
-        assert fit_on(deployment.address, pause=0.05) == expected
-    finally:
-        stop.set()
-        thread.join()
-    assert len(kills) > 2
 
 
 @dataclass(frozen=True)
@@ -202,22 +166,3 @@ def test_workers_without_nannies(deployment, urls, tmp_path, expected, fit_on):
     actions = Actions(_3=gone[0], _8=gone[1])
     assert fit_on(deployment.address, on_step=actions, pause=PAUSE) == expected
     assert actions.longest < 35
-
-
-@pytest.mark.thorough
-def test_eight_workers_that_a_cluster_adapts(tmp_path):
-    """Workers come while they are used, and an idle scheduler would end in the middle."""
-    options = {"processes": False, "threads_per_worker": 1, "memory_limit": None}
-    task = toy_job(tmp_path, partitions=64, model=Paced(pause=0.2), max_iter=9, tol=0.0)
-    alone = toy_job(tmp_path, partitions=64, run_id="alone", max_iter=9, tol=0.0)
-    expected = run_fit(alone, InProcess(alone))
-    with (
-        LocalCluster(n_workers=8, scheduler_kwargs={"idle_timeout": "8s"}, dashboard_address=None,
-                     **options) as local,
-        Client(local) as client,
-    ):  # fmt: skip
-        local.adapt(minimum=2, maximum=8, interval="500ms")
-        executor = over(client, "the cluster of a notebook").executor(task)
-        assert same_bits(run_fit(task, executor).q, expected.q)
-        assert executor.rolled == 0
-        executor.close()

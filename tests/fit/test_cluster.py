@@ -1,7 +1,5 @@
 """A job on local worker processes: the same bits, and faults in a sentence."""
 
-from __future__ import annotations
-
 import gc
 import os
 import socket

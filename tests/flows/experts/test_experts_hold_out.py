@@ -1,7 +1,5 @@
 """Copies of a row stay on one side of every hold-out, and a mixture of one is called so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

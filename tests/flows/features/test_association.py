@@ -1,7 +1,5 @@
 """Whether columns are related, and answers on a scale of which rows give few."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

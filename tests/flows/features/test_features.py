@@ -1,7 +1,5 @@
 """The features pipeline from files to tables, and what it says to bad input."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -63,17 +61,6 @@ def test_a_run_finds_the_features_and_leaves_what_it_promises(fitted, simulated)
     assert results["columns"][0]["levels"].keys() == {"answer 0", "answer 1"}
     weights = pq.read_table(folder / "weights")
     assert set(weights["feature"].to_pylist()) == set(range(found.shape[1] + 1))
-
-
-@pytest.mark.thorough
-def test_independent_columns_give_no_feature_and_latent_classes_agree(tmp_path):
-    rng = np.random.default_rng(0)
-    path = written(tmp_path, {f"c{i}": words(rng, 400) for i in range(4)})
-    succeed("features", path, tmp_path / "out", *QUICK)
-    folder, record = latest(tmp_path / "out")
-    assert record["results"]["features"] == []
-    assert record["results"]["models"]["rival"]["gain"] < 0.0
-    assert pq.read_table(folder / "rows").column_names == ["id"]
 
 
 @pytest.mark.thorough
@@ -186,31 +173,6 @@ def test_of_a_column_with_100_000_categories_the_frequent_ones_stay():
     assert (coded.unknown, coded.respelt) == ({"x": {"new": 1}}, {})
     said = encode({"x": pa.array([" OFTEN", "also"])}, [column])
     assert (said.codes[:, 0].tolist(), said.respelt) == ([1, 2], {"x": {" OFTEN": 1}})
-
-
-@pytest.mark.thorough
-def test_csv_integers_booleans_and_dictionaries_are_the_same_categories(tmp_path):
-    rng = np.random.default_rng(0)
-    code = rng.integers(0, 3, 60)
-    flag = rng.random(60) < 0.4
-    text = words(rng, 60)
-    whole = pa.array([None if i == 3 else float(c) for i, c in enumerate(code)])
-    coded = pa.array(text).dictionary_encode()
-    ids = [f"r{i}" for i in range(60)]
-    parquet = written(tmp_path, {"id": ids, "code": whole, "flag": flag, "text": coded})
-    lines = ["id,code,flag,text"]
-    for i in range(60):
-        cell = "" if i == 3 else str(code[i])
-        lines.append(f"r{i},{cell},{str(flag[i]).lower()},{text[i]}")
-    csv = tmp_path / "in.csv"
-    csv.write_text("\n".join(lines) + "\n")
-    found = []
-    for source in (parquet, csv):
-        target = tmp_path / source.suffix[1:]
-        succeed("features", source, target, *QUICK, *setting_args("n_features=2"))
-        found.append(latest(target)[1]["results"])
-    assert found[0]["columns"] == found[1]["columns"]
-    assert found[0]["features"] == found[1]["features"]
 
 
 def people(answers, ids, **more):

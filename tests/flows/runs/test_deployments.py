@@ -1,7 +1,5 @@
 """`prefect deploy --all` against a real server: what it registers is what was meant."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

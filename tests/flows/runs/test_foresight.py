@@ -60,19 +60,6 @@ def rows(tmp_path, n=40, d=3, label=None, **columns):
 
 
 @pytest.mark.thorough
-def test_what_a_check_of_keywords_warns_of_the_run_warns_of(corpus, tmp_path, capsys):
-    words = ("--set", "unit=word")
-    assert "--set keyword_rate=SHARE" in " ".join(
-        checked(capsys, "keywords", corpus, *words)["warnings"]
-    )
-    rate = (*words, "--set", "keyword_rate=30%", "--set", "prior=none")
-    before = checked(capsys, "keywords", corpus, *rate)["warnings"]
-    assert run(capsys, "keywords", corpus, tmp_path, *rate)[0] == 0
-    assert before
-    assert set(before) <= set(open_run(str(tmp_path))[1].warnings)
-
-
-@pytest.mark.thorough
 def test_the_run_says_what_the_check_said(tmp_path, capsys):
     """A constant column, one that repeats another, and fewer rows than columns."""
     same = np.arange(30.0) ** 2

@@ -3,8 +3,6 @@
 Where they may differ the row says by how much, and why; so does the family's page of the docs.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Schedules on one machine: a plan is checked, fires, and publishes."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

@@ -1,7 +1,5 @@
 """What is part of the depth: reads that span a deletion, each template once, bases written as =."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Filters of reads from BAM to VCF: artefacts of many kinds among true variants."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
