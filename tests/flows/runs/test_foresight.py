@@ -40,6 +40,7 @@ def checked(capsys, *words):
 def timed(monkeypatch):
     """Have a fit timed for as long as users have it timed; see tests/conftest.py."""
     monkeypatch.setattr(preview, "_MOST_SECONDS", 3.0)
+    monkeypatch.setattr(preview, "_SWEEPS", 10)
 
 
 @pytest.fixture(scope="module")
@@ -272,6 +273,7 @@ class Cold:
 def test_what_compiles_at_first_is_not_counted_for_every_sweep(monkeypatch):
     cold = Cold(None)
     monkeypatch.setattr(preview, "time", cold)
+    monkeypatch.setattr(preview, "_SWEEPS", 10)
     first = preview._Stopwatch(cold)
     with pytest.raises(preview._Enough):
         deque(first(None, number=number, warm=None) for number in range(100))
