@@ -117,7 +117,8 @@ def phase_of(fit: Driver) -> tuple[str, ...]:
 
 
 SLOW = ("features, a long table",)
-PAPERS = (
+NIGHTLY = (
+    "bags",
     "bags, mean field",
     "bags, sampled",
     "bags, a process sampled",
@@ -127,7 +128,7 @@ PAPERS = (
 
 
 def marks(name: str) -> list[pytest.MarkDecorator]:
-    if name in PAPERS:
+    if name in NIGHTLY:
         return [pytest.mark.thorough]
     return [pytest.mark.slow] if name in SLOW else []
 
