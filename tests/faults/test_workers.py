@@ -79,7 +79,7 @@ def test_a_worker_stopped_for_a_while(shared, fit_on, expected, caplog):
 @pytest.mark.thorough
 def test_a_worker_that_comes_is_used_and_one_may_leave(shared, fit_on, expected):
     used = set()
-    with Client(shared.address, set_as_default=False, timeout=10) as client:
+    with Client(shared.address, set_as_default=False, timeout=60) as client:
         before = list(client.scheduler_info(n_workers=-1)["workers"])
         leaving = shared.workers[0]
 

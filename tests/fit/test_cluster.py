@@ -118,7 +118,7 @@ def test_workers_drop_the_data_of_a_fit_that_is_over(cluster, tmp_path):
 
 
 def await_holders(cluster, number):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while (found := sum(cluster.client.run(holders).values())) != number:
         assert time.monotonic() < deadline, found
         time.sleep(0.1)

@@ -29,7 +29,7 @@ def loads_none(code, modules):
     code += "assert not loaded, loaded"
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=280,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
@@ -39,7 +39,8 @@ def test_help_loads_nothing_that_computes():
         "import sys\nfrom flows.entry import main\n"
         f"for words in [[], *([name] for name in {[*PIPELINES]!r})]:\n"
         "    sys.argv = ['vbflows', *words, '--help']\n"
-        "    try:\n        main()\n    except SystemExit as end:\n        assert not end.code, end.code\n"
+        "    try:\n        main()\n"
+        "    except SystemExit as end:\n        assert not end.code, end.code\n"
     )
     loads_none(code, HEAVY)
 
@@ -197,7 +198,7 @@ def test_completion_knows_commands():
             [sys.executable, "-c", "from flows.cli import main; main()"],
             env={**os.environ, "PYTHONPATH": str(ROOT), "_VBFLOWS_COMPLETE": "complete_bash",
                  "COMP_WORDS": line, "COMP_CWORD": str(len(words))},
-            capture_output=True, text=True, check=False, timeout=60,
+            capture_output=True, text=True, check=False, timeout=280,
         ).stdout  # fmt: skip
 
     assert "keywords" in complete("keyw").split()

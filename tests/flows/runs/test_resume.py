@@ -76,51 +76,27 @@ def stopped(monkeypatch):
     return begin
 
 
-def result(target, outcome):
-    return pq.read_table(Path(target) / "runs" / outcome["run_id"] / "keywords")
+def test_a_resumed_run_is_of_the_files_settings_and_pipeline_that_it_began_with(
+    source, stopped, tmp_path
+):
+    target, options = tmp_path / "out", {"model": "textrank", "partitions": 6}
+    run_id = stopped(source, target, stages.publish, **options)
 
+    def refused(said, given=source, **changes):
+        with pytest.raises(InputError, match=said):
+            go(given, target, run_id, **{**options, **changes})
 
-@pytest.mark.thorough
-def test_a_resumed_run_with_a_file_less_or_more_is_refused(source, stopped, tmp_path, corpus):
-    run_id = stopped(source, tmp_path / "out")
-    others = f"{source}/[!a]*.parquet"
-    with pytest.raises(InputError, match=r"expected the run's file .*a\.parquet"):
-        go(others, tmp_path / "out", run_id)
-    more = source / "zz.parquet"
-    shutil.copy(source / "a.parquet", more)
-    with pytest.raises(InputError, match=r"zz\.parquet as well"):
-        go(source, tmp_path / "out", run_id)
+    refused(r"expected the run's file .*a\.parquet", f"{source}/[!a]*.parquet")
+    more = Path(shutil.copy(source / "a.parquet", source / "zz.parquet"))
+    refused(r"zz\.parquet as well")
     more.unlink()
-    outcome = go(source, tmp_path / "out", run_id)
-    assert set(result(tmp_path / "out", outcome)["doc_id"].to_pylist()) == set(
-        corpus["doc_id"].to_pylist()
-    )
-
-
-def test_a_resumed_run_with_a_changed_file_is_refused(source, stopped, tmp_path, corpus):
-    run_id = stopped(source, tmp_path / "out")
-    pq.write_table(corpus.slice(20, 15), source / "b.parquet")
-    with pytest.raises(InputError, match=r"b\.parquet as it was when the run began, found another"):
-        go(source, tmp_path / "out", run_id)
-
-
-def test_a_resumed_run_with_other_settings_is_refused(source, stopped, tmp_path):
-    options = {"model": "textrank", "partitions": 6}
-    run_id = stopped(source, tmp_path / "out", stages.publish, **options)
-    with pytest.raises(InputError) as caught:
-        go(source, tmp_path / "out", run_id, model="ss", partitions=2)
-    said = str(caught.value)
-    assert 'setting model: expected the run\'s "textrank", found "ss"' in said
-    assert "setting partitions: expected the run's 6, found 2" in said
-    assert len(caught.value.faults) == 2
-    assert go(source, tmp_path / "out", run_id, **options)["run_id"] == run_id
-
-
-def test_a_run_of_another_pipeline_is_not_resumed(source, stopped, tmp_path):
-    run_id = stopped(source, tmp_path / "out")
+    refused('setting model: expected the run\'s "textrank", found "ss"', model="ss")
+    refused("setting partitions: expected the run's 6, found 2", partitions=2)
     pipeline_named("features").simulate(str(tmp_path / "table"), 60, 1)
     with pytest.raises(InputError, match="expected the run's pipeline keywords, found features"):
-        go(tmp_path / "table", tmp_path / "out", run_id, name="features")
+        go(tmp_path / "table", target, run_id, name="features")
+    pq.write_table(pq.read_table(source / "b.parquet").slice(0, 15), source / "b.parquet")
+    refused(r"b\.parquet as it was when the run began, found another")
 
 
 class Seen:
