@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from distributed import Client
+from distributed import Client, LocalCluster
 
 from flows.fit import cluster_executor
-from flows.fit.connect import connect
+from flows.fit.connect import connect, over
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
 from tests.contract.toy import Toy
+from tests.faults.models import Paced
 from tests.fit.jobs import toy_job
 from vbmodels.core.state import same_bits
 
@@ -166,3 +167,22 @@ def test_workers_without_nannies(deployment, urls, tmp_path, expected, fit_on):
     actions = Actions(_3=gone[0], _8=gone[1])
     assert fit_on(deployment.address, on_step=actions, pause=PAUSE) == expected
     assert actions.longest < 35
+
+
+@pytest.mark.thorough
+def test_eight_workers_that_a_cluster_adapts(tmp_path):
+    """Workers come while they are used, and an idle scheduler would end in the middle."""
+    options = {"processes": False, "threads_per_worker": 1, "memory_limit": None}
+    task = toy_job(tmp_path, partitions=64, model=Paced(pause=0.2), max_iter=9, tol=0.0)
+    alone = toy_job(tmp_path, partitions=64, run_id="alone", max_iter=9, tol=0.0)
+    expected = run_fit(alone, InProcess(alone))
+    with (
+        LocalCluster(n_workers=8, scheduler_kwargs={"idle_timeout": "8s"}, dashboard_address=None,
+                     **options) as local,
+        Client(local) as client,
+    ):  # fmt: skip
+        local.adapt(minimum=2, maximum=8, interval="500ms")
+        executor = over(client, "the cluster of a notebook").executor(task)
+        assert same_bits(run_fit(task, executor).q, expected.q)
+        assert executor.rolled == 0
+        executor.close()
