@@ -60,7 +60,7 @@ def test_one_member_that_carries_nothing_is_the_batch_aware_null_to_the_bit(sens
         assert np.array_equal(first.quantiles, second.quantiles)
 
 
-@pytest.mark.parametrize("matched", [False, True])
+@pytest.mark.parametrize("matched", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_both_marginals_equal_a_uniform_grid_by_other_code(matched):
     batch = drawn(locations=4, members=3, member_replicates=1, carriers=0.3)
     model = PanelNull(matched=matched)
