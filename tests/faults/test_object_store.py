@@ -72,18 +72,6 @@ def upload(name, source):
 SLOW = [pytest.param(n, marks=pytest.mark.slow) for n in sorted(pipelines.SETTINGS)]
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["features", *(p for p in SLOW if p.values != ("features",))])
-def test_a_pipeline_from_s3_to_s3_is_the_same_bits(direct, local, name):
-    source, expected = local(name)
-    outcome = pipelines.run(name, upload(name, source), f"s3://out/{name}")
-    found = pipelines.published(outcome)
-    assert found == expected
-    assert set(expected) > {"posterior/q.npz"}
-    assert storage.names(f"s3://out/{name}") == ["latest.json", "runs"]
-    assert "work" not in storage.names(f"s3://out/{name}/runs/{outcome['run_id']}")
-
-
 def test_a_sweep_sends_the_store_no_request(behind, tmp_path):
     """Global parameters are arguments of calls, and the log of sweeps is in the driver."""
     proxy = behind(lambda number, line: None)

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import time
 from pathlib import Path
 
@@ -57,13 +56,6 @@ def with_worker(empty):
 def test_a_cluster_without_workers(empty, monkeypatch):
     monkeypatch.setattr("flows.fit.connect.NO_WORKERS", 1.0)
     refused(empty.address, f"the cluster at {empty.address} had no workers for 1 s; start some")
-
-
-@pytest.mark.thorough
-def test_a_port_that_speaks_something_else():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
-        assert refused(address, f"no scheduler answers at {address}") < 25
 
 
 def site(folder: Path, code: str) -> str:

@@ -7,7 +7,6 @@ import ssl
 import subprocess
 import sys
 import time
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -69,16 +68,6 @@ def test_the_same_bits_as_in_process(cluster, tmp_path, loop, partitions):
     mapped = executor.map(rates, result.q, result.number)
     assert [(i, m.tobytes()) for i, m in mapped] == [(i, m.tobytes()) for i, m in local]
     executor.close()
-
-
-@pytest.mark.thorough
-def test_resume_on_a_cluster_of_a_run_in_process(cluster, tmp_path):
-    job = toy_job(tmp_path)
-    expected, _ = in_process(job)
-    short = replace(job, max_iter=7)
-    run_fit(short, InProcess(short))
-    with closing(cluster.executor(job)) as executor:
-        assert same_bits(run_fit(job, executor, resume=True).q, expected.q)
 
 
 @pytest.mark.thorough

@@ -63,26 +63,6 @@ def test_a_run_finds_the_features_and_leaves_what_it_promises(fitted, simulated)
     assert set(weights["feature"].to_pylist()) == set(range(found.shape[1] + 1))
 
 
-@pytest.mark.thorough
-def test_a_category_unseen_at_fit_counts_as_missing_and_is_named(
-    fitted, simulated, tmp_path, capsys
-):
-    folder, _ = latest(fitted)
-    table = pq.read_table(simulated / "table.parquet").slice(0, 20)
-    strange = pa.array(["perhaps", *table["question_01"].to_pylist()[1:]])
-    new = table.set_column(table.column_names.index("question_01"), "question_01", strange)
-    pq.write_table(new, tmp_path / "new.parquet")
-    said = printed(capsys, "score", folder, tmp_path / "new.parquet", tmp_path)
-    assert "question_01" in said
-    assert "'perhaps' (1)" in said
-    imputed = pq.read_table(latest(tmp_path)[0] / "imputed").to_pylist()
-    assert any(r["id"] == "row-0000000" and r["column"] == "question_01" for r in imputed)
-    absent = new.drop_columns(["question_02"])
-    pq.write_table(absent, tmp_path / "absent.parquet")
-    said = refused(capsys, "score", folder, tmp_path / "absent.parquet", tmp_path)
-    assert "question_02" in said
-
-
 @pytest.fixture(scope="module")
 def agreed(tmp_path_factory):
     """A fit of answers in words, of 60 rows."""
@@ -258,25 +238,6 @@ def test_rare_categories_are_joined_and_scored_as_one(tmp_path, capsys):
     assert {(r["id"], r["category"]) for r in imputed if r["column"] == "x"} == {
         (name, c) for name in ("r2", "r3") for c in ("common", "usual", "(rare)")
     }
-
-
-@pytest.mark.thorough
-def test_empty_rows_and_columns_are_named_and_left_out(tmp_path, capsys):
-    rng = np.random.default_rng(1)
-    n = 40
-    a, b = words(rng, n), words(rng, n)
-    a[7] = b[7] = None
-    columns = {"a": a, "b": b, "empty": pa.nulls(n, pa.string())}
-    columns["same"] = ["red"] * n
-    source = written(tmp_path, {"id": [f"r{i}" for i in range(n)], **columns})
-    said = printed(capsys, "features", source, tmp_path / "out", *QUICK, "--set", "n_features=2")
-    folder, record = latest(tmp_path / "out")
-    assert "empty (no cell)" in said
-    assert "same (one category only)" in said
-    (dropped,) = record["dropped"]
-    assert (dropped["reason"], dropped["count"]) == ("row without any cell", 1)
-    assert dropped["examples"] == ["r7"]
-    assert pq.read_table(folder / "rows").num_rows == n - 1
 
 
 @pytest.mark.thorough

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -158,11 +157,6 @@ def test_other_languages_are_not_tagged():
 def test_composed_and_decomposed_letters_are_the_same():
     documents = table(tokens=[["re\u0301seau", "ﬁne"]], keywords=[["r\u00e9seau fine"]])
     assert words(prepare(documents, TextOptions(stem="none")), "observed") == [True, True]
-
-
-@pytest.fixture(scope="module")
-def abstracts(shared_data):
-    return pq.read_table(shared_data / "keywords" / "hulth.parquet").slice(0, 300)
 
 
 def test_the_users_scores_reach_the_words_with_their_stem():

@@ -87,13 +87,6 @@ def call_api(env, path, content=None):
     raise AssertionError
 
 
-def register(env):
-    """Run what compose.yaml runs to register the deployments."""
-    command = COMPOSE["services"]["register"]["command"][2]
-    done = run("sh", "-c", here(command), env=environment(env), cwd="/")
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def here(command):
     return command.replace("/etc/vbflows/prefect.yaml", str(DEPLOY / "prefect.yaml"))
 

@@ -320,20 +320,6 @@ def test_a_flow_is_a_plain_call_where_no_server_is_configured(source, tmp_path):
     assert isinstance(pipelines.keywords.with_options(retries=1), PipelineFlow)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM]
-)
-def test_a_stopped_run_is_recorded_as_such(number, tmp_path, prefect_home, prefect_server, source):
-    (tmp_path / "in").symlink_to(Path(source).parent)
-    process = job("waits", tmp_path, prefect_home, prefect_server)
-    wait_for((tmp_path / "waiting").exists, process)
-    os.killpg(process.pid, number)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 1, out
-    assert "interrupted; nothing was published; repeat the command with" in " ".join(err.split())
-
-
 def test_a_run_meets_a_living_one_and_goes_on_with_a_dead_one(tmp_path, prefect_server, source):
     """The next scheduled run of the same target: cancelled at once, or the same run from there."""
     (tmp_path / "in").symlink_to(Path(source).parent)
