@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test nightly test-all docs lint
 
+# Tests start many processes: each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 LOG := $(VENV)/install.log
 define install
 deploy/install $(VENV) $(1) >$(LOG) 2>&1 || { cat $(LOG) >&2; exit 1; }

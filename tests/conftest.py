@@ -43,9 +43,10 @@ def unrecorded(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def hasty():
-    """Let a check time ten sweeps, not three seconds of them: most tests ask for other things."""
+    """Let a check time two sweeps, not three seconds of them: most tests ask for other things."""
     patch = pytest.MonkeyPatch()
     patch.setattr("flows.preview._MOST_SECONDS", 0.0)
+    patch.setattr("flows.preview._SWEEPS", 2)
     yield
     patch.undo()
 

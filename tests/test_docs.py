@@ -112,6 +112,7 @@ def test_the_walk_through_is_short():
 
 
 @pytest.mark.slow  # a minute; CI runs it alone
+@pytest.mark.timeout(900)
 def test_site_builds_without_a_warning(tmp_path):
     """Warnings are errors."""
     copy = tmp_path / "tree"
@@ -119,7 +120,7 @@ def test_site_builds_without_a_warning(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going",
          "docs", "docs/_build/html"],
-        cwd=copy, capture_output=True, text=True, timeout=280,
+        cwd=copy, capture_output=True, text=True, timeout=880,
         env={**os.environ, "PYTHONPATH": str(copy)}, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

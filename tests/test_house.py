@@ -34,6 +34,11 @@ def parse_sources(folder: str) -> list[tuple[Path, ast.Module]]:
     return [(p.relative_to(ROOT), ast.parse(p.read_text(encoding="utf-8"))) for p in paths]
 
 
+@cache
+def nodes_of(folder: str) -> list[ast.AST]:
+    return [node for _, tree in parse_sources(folder) for node in ast.walk(tree)]
+
+
 def is_text(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
@@ -44,7 +49,7 @@ def is_docstring(node: ast.AST) -> bool:
 
 
 def count_statements(folder: str) -> int:
-    nodes = (node for _, tree in parse_sources(folder) for node in ast.walk(tree))
+    nodes = nodes_of(folder)
     return sum(isinstance(node, ast.stmt) and not is_docstring(node) for node in nodes)
 
 
@@ -112,10 +117,7 @@ def is_truth_value(node: ast.AST) -> bool:
 
 
 def count_nodes(wanted) -> int:
-    roots = ("flows", "vbmodels")
-    return sum(
-        wanted(node) for root in roots for _, tree in parse_sources(root) for node in ast.walk(tree)
-    )
+    return sum(wanted(node) for root in ("flows", "vbmodels") for node in nodes_of(root))
 
 
 MEASURES = {
@@ -131,9 +133,9 @@ MEASURES = {
 }
 
 
-@pytest.mark.parametrize("name", BUDGETS)
-def test_the_house_keeps_its_budget(name):
-    assert MEASURES[name]() <= BUDGETS[name]
+def test_the_house_keeps_its_budget():
+    measured = {name: MEASURES[name]() for name in BUDGETS}
+    assert {name: size for name, size in measured.items() if size > BUDGETS[name]} == {}
 
 
 @pytest.mark.parametrize(

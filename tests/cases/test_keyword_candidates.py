@@ -7,7 +7,6 @@ import dataclasses
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as csv
 import pytest
 
 from flows.keywords.input.documents import prepare
@@ -168,23 +167,3 @@ def test_a_capital_at_the_beginning_of_a_sentence_is_that_of_most_forms():
     english = "Deep networks learn. Networks are deep. Bayes and the rule of Bayes. Bayes wins."
     every, _ = terms_of(read([{"doc_id": "d", "text": english}]))
     assert {"deep networks", "networks", "Bayes"} <= set(every)
-
-
-@pytest.mark.parametrize("name", ["k04_signs", "k13_inner_stop", "k18_upper"])
-def test_known_keywords_of_the_cases_are_in_the_result(shared_data, name):
-    path = shared_data.parent / "cases" / "keywords" / f"{name}.csv"
-    if not path.exists():
-        pytest.skip("the folder of cases is not there")
-    table = csv.read_csv(path, parse_options=csv.ParseOptions(newlines_in_values=True))
-    rows = [
-        {"doc_id": row["doc_id"], "text": row["text"],
-         "keywords": [k.strip() for k in (row["keywords"] or "").split(";") if k.strip()]}
-        for row in table.to_pylist()
-    ]  # fmt: skip
-    prepared = read(rows)
-    there = sum(k.lower() in row["text"].lower() for row in rows for k in row["keywords"])
-    assert (
-        int(prepared.marks.y.sum()) + len(prepared.listed)
-        == there
-        == sum(len(row["keywords"]) for row in rows)
-    )

@@ -151,36 +151,6 @@ def test_a_column_that_no_document_has_is_said_to_be_left_out(tmp_path, capsys):
     assert "left out: Title (no column of documents is called so)" in out
 
 
-@pytest.mark.thorough
-def test_what_a_person_types_works(tmp_path, capsys):
-    known = ("", "quality of life")
-    rows = "".join(
-        f'd{i},"{TEXT} Plot {i} had e-mail and email.",{known[i % 2]}\n' for i in range(40)
-    )
-    (tmp_path / "in.csv").write_text("doc_id,text,keywords\n" + rows, "utf-8")
-    (tmp_path / "terms.txt").write_text("quality of life\npatients\nIL-6\n", "utf-8")
-    (tmp_path / "stop.txt").write_text("patients\n", "utf-8")
-    command = ("keywords", tmp_path / "in.csv")
-    code, out, err = run(
-        capsys, *command, tmp_path / "a", "--json", "--set",
-        f"vocabulary={tmp_path / 'terms.txt'}",
-    )  # fmt: skip
-    assert code == 0, err
-    found = json.loads(out)
-    assert found["results"]["candidates"] == 120
-    code, out, err = run(
-        capsys, "check", *command, "--set", f"stop_words={tmp_path / 'stop.txt'}", "--json"
-    )
-    assert code == 0, err
-    for setting in ("vocabulary", "stop_words"):
-        code, _, err = run(capsys, "check", *command, "--set", f"{setting}={tmp_path / 'none'}")
-        assert code == 2
-        assert f"setting {setting}: expected a file of text, found {tmp_path / 'none'}: " in err
-        assert "there is no such file or folder; name a file that can be read" in err
-    code, _, err = run(capsys, "check", *command, "--set", "vocabulary=x", "--set", "unit=word")
-    assert (code, "goes with unit phrase" in err) == (2, True)
-
-
 @pytest.mark.parametrize(
     ("stems", "kept"),
     [

@@ -41,7 +41,7 @@ def drawn(rng: np.random.Generator, n: int, varied: bool = False) -> tuple[Float
 
 
 def batches(seed: int, parts: int) -> Sequence[CountRows]:
-    x, _, y = drawn(np.random.default_rng(seed), 300)
+    x, _, y = drawn(np.random.default_rng(seed), 150)
     return count_rows(x, y, parts)
 
 
@@ -124,5 +124,7 @@ CASE = Case(
     evidence="variances are point estimates: no evidence is of the whole",
     sampler="Laplace's approximation has no sampler here; the mode is checked in tests/vbmodels",
     recovery=Recovery(error=deviance_of_mean, tolerance=0.03, seeds=(0, 1)),
+    resume_sweeps=5,
+    seeds=(0,),
     partition_rtol=1e-6,
 )

@@ -264,6 +264,7 @@ def probit_case(
         ),
         sweeps=sweeps,
         slow=frozenset({"truth", "recovery"}),
+        thorough=frozenset() if name == "milgp_direct" else EVERY,
     )
 
 

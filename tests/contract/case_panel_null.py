@@ -142,6 +142,9 @@ CASE = replace(
         ),
     ),
     evidence=Evidence(log_evidence=log_evidence, largest_gap=0.2, strict=False, seeds=(0,)),
+    sweeps=12,
+    resume_sweeps=5,
+    seeds=(0,),
     # Rounding grows more than without the members' shifts, of which a site says little.
     partition_rtol=1e-7,
     recovery=Recovery(error=recovery_error, tolerance=0.34, seeds=(0, 1, 2)),

@@ -116,7 +116,8 @@ def phase_of(fit: Driver) -> tuple[str, ...]:
 
 
 SLOW = ("features, a long table",)
-PAPERS = (
+NIGHTLY = (
+    "bags",
     "bags, mean field",
     "bags, sampled",
     "bags, a process sampled",
@@ -126,7 +127,7 @@ PAPERS = (
 
 
 def marks(name: str) -> list[pytest.MarkDecorator]:
-    if name in PAPERS:
+    if name in NIGHTLY:
         return [pytest.mark.thorough]
     return [pytest.mark.slow] if name in SLOW else []
 
@@ -161,26 +162,6 @@ def test_a_fit_that_is_cut_anywhere_ends_with_the_same_bits(name):
         assert rest.trace == whole.trace
         assert (rest.number, rest.converged) == (whole.number, whole.converged)
         assert same_bits(rest.step.q, whole.step.q)
-
-
-@pytest.mark.parametrize("more", [0, 400])
-def test_a_log_of_other_requests_is_dropped_and_a_point_is_found(more):
-    """Also where no sweep would be left: a resume ends with a point, or says what it was doing."""
-    model, batches, _ = FITS["variants"]()
-    reduce = InProcess(model, batches)
-    q = model.init(reduce.observe(), np.random.default_rng(0))
-    fit = Driver(loop_of(model), model, q, reduce, tol=1e-6, max_iter=14)
-    next(iter(fit))
-    log = fit.log()
-    frames = tuple(replace(one, questions=one.questions + 1) for one in log.frames)
-    again = InProcess(model, batches)
-    again.restore(log.number, [thaw(freeze(one)) for one in reduce.local_states(log.number)])
-    rest = Driver(
-        loop_of(model), model, log.start, again, tol=1e-6, max_iter=log.number + 1 + more,
-        log=replace(log, frames=frames), trace=fit.trace,
-    )  # fmt: skip
-    assert len(list(rest)) > 0
-    assert rest.step is not None
 
 
 def test_no_more_sweeps_than_are_allowed_before_there_is_a_posterior():

@@ -127,26 +127,6 @@ def test_variants(tmp_path):
     assert (called["pos"].to_pylist(), called["alt"].to_pylist()) == ([8], ["G"])
 
 
-@pytest.mark.thorough
-def test_keywords(tmp_path):
-    texts, known, complete = data.documents()
-    columns = {"doc_id": [f"d{i}" for i in range(len(texts))], "tokens": texts, "keywords": known,
-               "complete": complete}  # fmt: skip
-    run = piped(
-        "keywords", columns, tmp_path, "unit=word", "stem=none", "stop_words=false", "min_count=1"
-    )
-    plain = {"unit": "word", "stem": "none", "stop_words": False, "min_count": 1}
-    found = KeywordExtractor(**plain, n_partitions=2, random_state=0)
-    found.fit(pa.table(columns))
-    posterior = table(run, "posterior/parameters.parquet")
-    mean = {row["index"]: row["mean"] for row in posterior.to_pylist()
-            if row["name"] == "coefficient"}  # fmt: skip
-    expected = [mean[name] for name in found.feature_names_]
-    assert_allclose(found.coef_means_, expected, rtol=1e-6, atol=1e-8)
-    words = found.score_candidates(texts, known)
-    assert words[words["probability"] == words["probability"].max()]["selected"].all()
-
-
 ABSTRACTS = Path(__file__).parents[2] / "examples" / "abstracts.csv"
 SAME = ["term", "surface", "stem", "words", "observed", "selected", "rank", "position",
         "occurrences"]  # fmt: skip

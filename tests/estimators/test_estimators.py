@@ -5,35 +5,25 @@ import pickle
 import joblib
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from tests.estimators import data
 from vbmodels.estimators import (
-    KeywordExtractor,
     LatentFeatures,
     MILGPClassifier,
     MixtureOfExperts,
-    MultimodalMIC,
     VariantTester,
 )
 from vbmodels.estimators.base import ColumnWarning
 
 EXPERTS = MixtureOfExperts(2, inference="cavi", tau=0.3, random_state=0)
 FEATURES = LatentFeatures(3, starts=1, tol=1e-4, random_state=0)
-BAGS = [MultimodalMIC(random_state=0), MILGPClassifier(n_inducing=10, random_state=0)]
-
-
-@pytest.fixture(scope="module")
-def words():
-    texts, known, complete = data.documents()
-    return KeywordExtractor(unit="word").fit(texts, known, complete=complete), texts, known
 
 
 def test_pipeline_grid_clone_pickle_and_joblib(tmp_path):
@@ -63,39 +53,6 @@ def test_features_keep_the_rows_names_and_count_new_categories_as_missing():
         assert found.impute(odd).loc["r0", "a"] == "perhaps"
     chain = make_pipeline(clone(FEATURES), clone(EXPERTS))
     assert chain.fit(frame, frame["a"] == "yes").score(frame, frame["a"] == "yes") > 0.7
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("estimator", BAGS, ids=lambda e: type(e).__name__)
-def test_bags_from_a_list_and_from_a_long_table(estimator):
-    x, y = data.bags()
-    found = clone(estimator).fit(x, y)
-    table = pd.DataFrame(data.long_table(x, y))
-    again = clone(estimator).fit(pa.Table.from_pandas(table))
-    assert_allclose(again.predict_proba(table), found.predict_proba(x), atol=1e-8)
-    by_row = again.predict_instance_proba(table)
-    expected = found.predict_instance_proba(x)
-    assert [len(p) for p in expected] == [len(bag) for bag in x]
-    of_rows = [expected[int(b[1:])][j] for b, j in zip(table["bag_id"], table["instance_id"],
-               strict=True)]  # fmt: skip
-    assert_allclose(by_row, of_rows, atol=1e-8)
-    assert found.score(x, y) > 0.8
-    assert cross_val_score(clone(estimator), x, y, cv=2).mean() > 0.6
-    assert_array_equal(pickle.loads(pickle.dumps(found)).predict(x), found.predict(x))
-
-
-@pytest.mark.thorough
-def test_a_control_that_alone_has_the_allele_is_no_gain():
-    rng = np.random.default_rng(0)
-    counts = np.zeros((60, 12, 4), int)
-    counts[:, :, 1:] = rng.binomial(10_000, 0.0005, (60, 12, 3))
-    counts[:, :, 0] = 10_000 - counts[:, :, 1:].sum(axis=2)
-    counts[7, :6], counts[7, 6:] = [10_000, 0, 0, 0], [0, 0, 10_000, 0]
-    of = {"ref": np.zeros(60, int), "case": np.arange(12) < 6}
-    assert not VariantTester().fit(counts, **of).test()["called"].any()
-    both = VariantTester(two_sided=True).fit(counts, **of).test()
-    assert both["pos"][both["called"]].tolist() == [7]
-    assert both["alt"][both["called"]].tolist() == ["G"]
 
 
 @pytest.mark.slow

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
+from sklearn.preprocessing import StandardScaler
 
 from vbmodels.estimators import MixtureOfExperts
 from vbmodels.estimators.base import ColumnWarning
@@ -78,6 +80,30 @@ def test_class_weights_are_positive(weight):
     x, y = noisy()
     with pytest.raises(ValueError, match=r"class_weight: expected a positive number .* for 0:"):
         clone(ONE).set_params(class_weight={0: weight, 1: 1.0}).fit(x, y)
+
+
+@pytest.mark.filterwarnings("ignore:.*the fit rests on its prior")
+@pytest.mark.parametrize("inference", ["additive", "cavi"])
+def test_weights_of_rows(inference, shared_data):
+    table = pq.read_table(shared_data / "experts" / "breast_cancer_train.parquet").to_pandas()[:120]
+    X = StandardScaler().fit_transform(table[[f"f{d}" for d in range(1, 7)]])
+    y = table["label"].to_numpy()
+    unweighted = MixtureOfExperts(1, inference=inference, tau=1.0, random_state=0)
+    unweighted.set_params(standardise=False, max_iter=3000)
+    plain = clone(unweighted).fit(X, y)
+    ones = clone(unweighted).fit(X, y, sample_weight=np.ones(len(y)))
+    assert_array_equal(ones.predict_proba(X), plain.predict_proba(X))
+    heavy = clone(unweighted).fit(X, y, sample_weight=np.where(y == 1, 5.0, 1.0))
+    same = clone(unweighted).set_params(class_weight={0: 1.0, 1: 5.0}).fit(X, y)
+    assert_array_equal(heavy.decision_function(X), same.decision_function(X))
+    assert heavy.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean()
+    some = np.arange(len(y)) % 3 > 0
+    left = clone(unweighted).fit(X, y, sample_weight=some.astype(float))
+    assert_array_equal(
+        left.predict_proba(X), clone(unweighted).fit(X[some], y[some]).predict_proba(X)
+    )
+    with pytest.raises(ValueError, match=r"sample_weight is for .* not mh"):
+        MixtureOfExperts(1, inference="mh").fit(X, y, sample_weight=np.ones(len(y)))
 
 
 # Tables as they come.

@@ -133,12 +133,6 @@ def test_tokens_go_before_the_text_of_the_same_row(given, fitted):
     assert fitted.transform(table)["keywords"].to_pylist() == expected
 
 
-def test_a_bare_text_is_no_list_of_documents(given, fitted):
-    for call in (fitted.transform, fitted.score_candidates, extractor().fit):
-        with pytest.raises(ValueError, match=r"expected a list of documents .* got one text"):
-            call("a word here")
-
-
 @pytest.mark.parametrize("hole", [float("nan"), pd.NA])
 def test_missing_keywords_are_those_that_nobody_looked_for(given, hole):
     texts, known = given
@@ -204,14 +198,6 @@ def test_documents_without_labels_have_keyphrases():
     )
 
 
-def test_complete_lists_are_said_by_an_option():
-    texts, known = of_phrases(30)
-    options = {"language": "english", "stop_words": False, "stem": "none"}
-    one = KeywordExtractor(lists="complete", **options).fit(texts, known)
-    other = KeywordExtractor(**options).fit(texts, known, complete=[True] * 30)
-    assert_array_equal(one.coef_means_, other.coef_means_)
-
-
 def test_a_table_of_complete_documents_hides_no_keyword_from_a_prediction(given):
     texts, known = given
     columns = {"tokens": texts, "keywords": known}
@@ -220,12 +206,6 @@ def test_a_table_of_complete_documents_hides_no_keyword_from_a_prediction(given)
     assert found.score(whole) == found.score(plain) > 0.9
     assert found.predict(whole).tolist() == found.predict(plain).tolist()
     assert all(found.predict(whole))
-
-
-def test_more_keyphrases_than_a_document_can_have():
-    texts = ["the cat sat with a cat on the mat", "a dog ran with the dog to a log"] * 6
-    with pytest.warns(UserWarning, match="keyphrases=50 is more than a document can have"):
-        KeywordExtractor(keyphrases=50).fit(texts, [["cat"], ["dog"]] * 6)
 
 
 def test_packages_that_are_missing_are_named():

@@ -143,7 +143,7 @@ class Deployment:
             **self.more,
         )
         self.scheduler.await_line(r"Scheduler at: +t[cl][ps]://")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         # The scheduler creates the file before it fills it.
         while not (file.exists() and file.stat().st_size) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -172,7 +172,7 @@ class Deployment:
 
     def pids(self) -> dict[str, int]:
         """Return the process that computes, by the name of its worker."""
-        with Client(self.address, set_as_default=False, timeout=10) as client:
+        with Client(self.address, set_as_default=False, timeout=60) as client:
             info = client.scheduler_info(n_workers=-1)["workers"]
             by_address = client.run(os.getpid)
         return {info[a]["name"]: pid for a, pid in by_address.items() if a in info}

@@ -93,9 +93,10 @@ def bucket(server, monkeypatch):
     return stores.make_bucket()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("keywords", "since"), pytest.param("experts", "fit", marks=pytest.mark.thorough)],
+    [("keywords", "since"), ("experts", "fit")],
 )
 def test_a_stop_at_a_few_writes_to_s3(name, kind, bucket, tmp_path):
     made = journeys.set_out(name, kind, tmp_path, bucket)

@@ -38,7 +38,7 @@ def run(source, target, extra, least):
         [sys.executable, "-c", COMMAND, str(extra), str(least), *words],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,
     )
     return ended, time.monotonic() - begun
 

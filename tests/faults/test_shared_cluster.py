@@ -50,17 +50,19 @@ def impatient(monkeypatch):
     monkeypatch.setattr(clusters.Cluster.workers, "__defaults__", (2.0,))
 
 
+@pytest.mark.thorough
 def test_the_work_and_the_data_of_another_client_survive(shared, impatient, caplog):
     pids = shared.pids()
     with (
-        Client(shared.address, set_as_default=False, timeout=10) as theirs,
+        Client(shared.address, set_as_default=False, timeout=60) as theirs,
         connect(scheduler=shared.address) as cluster,
     ):
         here, *_ = sorted(cluster.workers())
         data = theirs.submit(bytearray, 1000, workers=[here], pure=False)
         data.result()
         work = theirs.submit(holds_the_lock, 9.0, workers=[here], pure=False)
-        time.sleep(1.0)  # it has begun
+        while not any(theirs.processing().values()):
+            time.sleep(0.05)
         found = cluster.each(divmod, [(n, 7) for n in range(20)])
         assert work.status == "pending"
         assert found == [divmod(n, 7) for n in range(20)]
@@ -102,7 +104,7 @@ def test_a_fit_is_seen_on_the_page_of_workers(shared, tmp_path):
     """The columns of Dask's dashboard are these metrics; its row of totals adds the numbers."""
     job = toy_job(tmp_path, partitions=7, max_iter=4, tol=0.0)
     with (
-        Client(shared.address, set_as_default=False, timeout=10) as client,
+        Client(shared.address, set_as_default=False, timeout=60) as client,
         connect(scheduler=shared.address) as cluster,
         closing(cluster.executor(job)) as executor,
     ):
@@ -154,6 +156,7 @@ def test_a_fit_keeps_the_workers_of_a_cluster_that_adapts(tmp_path):
             time.sleep(0.1)
 
 
+@pytest.mark.thorough
 def test_two_drivers_at_once(shared, tmp_path):
     jobs = [
         toy_job(tmp_path / name, partitions=9, run_id=name, loop=loop, max_iter=9, tol=0.0)
@@ -197,6 +200,7 @@ def test_all_packages_that_differ_are_named(tmp_path):
         made.end()
 
 
+@pytest.mark.thorough
 def test_the_record_names_the_cluster(shared, tmp_path):
     source = pipelines.simulate("experts", str(tmp_path / "in"))
     compute = ComputeSettings(scheduler=shared.address)

@@ -1,7 +1,5 @@
 """Small real jobs for tests of the engine: a toy with warm local states, and pooled VBSS."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Checkpoints are refused, or fallen back from, in one sentence; one run has one driver."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

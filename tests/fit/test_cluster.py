@@ -1,7 +1,5 @@
 """A job on local worker processes: the same bits, and faults in a sentence."""
 
-from __future__ import annotations
-
 import gc
 import os
 import socket
@@ -9,7 +7,6 @@ import ssl
 import subprocess
 import sys
 import time
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -74,16 +71,6 @@ def test_the_same_bits_as_in_process(cluster, tmp_path, loop, partitions):
 
 
 @pytest.mark.thorough
-def test_resume_on_a_cluster_of_a_run_in_process(cluster, tmp_path):
-    job = toy_job(tmp_path)
-    expected, _ = in_process(job)
-    short = replace(job, max_iter=7)
-    run_fit(short, InProcess(short))
-    with closing(cluster.executor(job)) as executor:
-        assert same_bits(run_fit(job, executor, resume=True).q, expected.q)
-
-
-@pytest.mark.thorough
 def test_local_workers_start_where_a_cluster_s_certificates_are_configured(tmp_path):
     """As in the image: DASK_CONFIG names certificates that are not there, and requires TLS."""
     root = Path(__file__).parents[2]
@@ -120,7 +107,7 @@ def test_workers_drop_the_data_of_a_fit_that_is_over(cluster, tmp_path):
 
 
 def await_holders(cluster, number):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while (found := sum(cluster.client.run(holders).values())) != number:
         assert time.monotonic() < deadline, found
         time.sleep(0.1)

@@ -4,8 +4,6 @@ Holders, executor, driver and checkpoints are the real ones. More seeds:
 ``python -m tests.fit.test_cluster_executor 2000``.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import sys

@@ -3,8 +3,6 @@
 Where one of these fails, a newer version of it lacks that part: see who uses it in flows/fit.
 """
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The fit in process: the same bits as the plain loop, after any stop, in any memory."""
 
-from __future__ import annotations
-
 import warnings
 from concurrent.futures import Future
 from dataclasses import replace

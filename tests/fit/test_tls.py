@@ -3,8 +3,6 @@
 Without `flows.fit.connect` these fail on Python 3.14 with OpenSSL 3.6, and pass with OpenSSL 3.0.
 """
 
-from __future__ import annotations
-
 import socket
 import ssl
 from contextlib import ExitStack, suppress

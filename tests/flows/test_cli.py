@@ -90,16 +90,6 @@ def test_a_run_leaves_what_it_promises(fitted):
     assert np.all(np.diff(trace) >= -1e-9 * np.abs(trace[1:]))
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("form", ["model=vbss", "model=vbss inference=mean_field"])
-def test_every_form_runs(simulated, tmp_path, capsys, form):
-    given = [word for option in form.split() for word in ("--set", option)]
-    options = (*given, "--max-iter", "30", "--json")
-    code, out, err = run(capsys, "keywords", simulated, tmp_path / "t", *options)
-    assert (code, err, out.count("\n")) == (0, "", 1)
-    assert json.loads(out)["rows_kept"] == 150
-
-
 def test_a_bad_table_leaves_no_target(tmp_path, capsys):
     """What is said of it is recorded: tests/sentences/keywords.py."""
     source = written(tmp_path, documents(doc_id=["a", "b", "a"]))
@@ -108,27 +98,6 @@ def test_a_bad_table_leaves_no_target(tmp_path, capsys):
     assert (code, out) == (2, "")
     assert "in.parquet, column doc_id, row 3" in err
     assert not target.exists() or not os.listdir(target)
-
-
-@pytest.mark.thorough
-def test_odd_documents_are_kept_counted_and_named(tmp_path, capsys):
-    tokens = [["alpha", "beta", "gamma"] * 5, [], ["the", "of"], ["alpha", "delta"] * 4]
-    table = pa.table(
-        {
-            "doc_id": ["good", "empty", "stop", "other"],
-            "tokens": tokens,
-            "keywords": [["alpha", "absent word"], [], [], []],
-        }
-    )
-    source = written(tmp_path, table)
-    code, _, _ = run(capsys, "keywords", source, tmp_path / "t", *RATE)
-    assert code == 0
-    _, record = open_run(str(tmp_path / "t"))
-    assert (record.rows_read, record.rows_kept) == (4, 2)
-    reasons = {d.reason: d for d in record.dropped}
-    assert reasons["document without a candidate"].examples == ["empty", "stop"]
-    absent = reasons["known keyphrase with a word that is no candidate of its document"]
-    assert absent.examples[0].startswith("good: absent word")
 
 
 @pytest.fixture

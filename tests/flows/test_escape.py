@@ -1,7 +1,5 @@
 """Text from data on a terminal: no escape, no turn of direction, nothing hidden, no markup."""
 
-from __future__ import annotations
-
 import io
 import logging
 import re

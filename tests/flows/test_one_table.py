@@ -1,7 +1,5 @@
 """A family of one declared table: what is checked, cut and read from the table alone."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest

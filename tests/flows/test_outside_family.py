@@ -1,7 +1,5 @@
 """A family of an outside package is found by its entry point, and runs like ours."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """What is wrong with a package's registration is one sentence, and ends nobody else's pipeline."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

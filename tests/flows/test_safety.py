@@ -1,7 +1,5 @@
 """Hostile input stays text, names stay below the target, secrets stay secret."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -36,7 +34,6 @@ from tests.faults import pipelines, stores
 
 ROOT = Path(__file__).resolve().parents[2]
 CANARY = "canary-5e0c1d2b9f"
-FAMILIES = ("bags", "experts", "features", "keywords", "variants")
 KEPT = [snapshots.HERE / family / f"{name}.json" for family, name in snapshots.ALL]
 RICHEST = [  # a kind of answer of each family with most of its parts
     snapshots.HERE / kind

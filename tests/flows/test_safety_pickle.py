@@ -1,7 +1,5 @@
 """Nothing that is read from storage is unpickled, and nothing stored can grow when it is read."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import zipfile

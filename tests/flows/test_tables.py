@@ -1,7 +1,5 @@
 """Tables on a terminal: the columns that fit are whole, others are named."""
 
-from __future__ import annotations
-
 from rich.console import Console
 
 from flows.cli.tables import first_columns, show_meanings, show_rows

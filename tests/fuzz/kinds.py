@@ -7,7 +7,6 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -231,6 +230,3 @@ def small_table(columns: dict[str, object]) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink)
     return sink.getvalue().to_pybytes()
-
-
-Mutator = Callable[[bytes, np.random.Generator], bytes]

@@ -12,6 +12,7 @@ from tests.sentences.said import Said, command, nth, table
 GP = "model=gp_probit"
 LISTS = instances()["features"].to_pylist()
 LABELS = instances()["label"].to_pylist()
+NUMBERS = [int(name[1:]) + 0.5 for name in instances()["bag_id"].to_pylist()]
 MODALITIES = ["image", "text", "text"] * 40
 
 
@@ -74,6 +75,13 @@ CASES = {
     "no label": bags(label=pa.nulls(120, pa.int8())),
     "half a label": bags(label=pa.array(nth(map(float, LABELS), 3, 0.5), pa.float64())),
     "labels of other words": bags(GP, label=[2 * x - 1 for x in LABELS]),
+    "two numbers of a bag": bags(label=nth(NUMBERS, 4, 0.25)),
+    "a number for vmmic": bags("model=vmmic", label=NUMBERS),
+    "a number for a Gaussian process": bags(GP, label=NUMBERS),
+    "an infinite number": bags(label=[float("inf") if x == 0.5 else x for x in NUMBERS]),
+    "flags as numbers": bags("target=number", label=[x > 9 for x in NUMBERS]),
+    "a level twice": bags("target=ordered", "label_order=[a,b,b,c]", label=NUMBERS),
+    "no name of bags": table("check bags", {"patient": ["a", "b"], "cd3": [1.0, 2], "f": [0, 1]}),
     "lengths of a modality": bags(
         modality=nth(["a"] * 120, 7, "b"), features=nth(nth(LISTS, 7, [1.0, 2.0, 3.0]), 8, [1.0])
     ),

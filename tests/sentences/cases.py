@@ -5,6 +5,7 @@ from tests.sentences import (
     experts,
     features,
     keywords,
+    plans,
     python,
     reads,
     shapes,
@@ -13,7 +14,7 @@ from tests.sentences import (
     words,
 )
 
-MODULES = (bags, experts, features, keywords, variants, reads, tables, words, shapes, python)
+MODULES = (bags, experts, features, keywords, variants, reads, tables, words, shapes, python, plans)
 CASES = {
     f"{module.__name__.rpartition('.')[2]}: {name}": said
     for module in MODULES

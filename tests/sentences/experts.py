@@ -52,6 +52,12 @@ CASES = {
     "a class as positive": several("positive=red"),
     "a label that is none": experts("positive=ill"),
     "a category that is no column": experts("categories=['zon']"),
+    "words for target=number": experts("target=number", label=["a", "b"] * 30),
+    "one number in every row": experts("target=number", label=np.full(60, 2.5)),
+    "class weights of a number": experts("class_weight=balanced", label=np.arange(60) + 0.5),
+    "cavi of a number": experts("inference=cavi", label=np.arange(60) + 0.5),
+    "a code of missing cells of no column": experts("missing=FOO:77"),
+    "per cent beside fractions": experts(a=["10%", "0.1"] * 30),
     "a mixed table": mixed(*people(60)),
     "no column that predicts": mixed("name", "label"),
 }

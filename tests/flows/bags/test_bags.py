@@ -15,9 +15,9 @@ from flows.catalogue import pipeline_named
 from flows.records import json_files
 from flows.records.runs import RunPaths, new_run_id, open_run
 from flows.storage import DamagedError
-from tests.flows.bags.bag_files import PLAIN, instances, table_of, written
 from tests.flows.bags.bag_files import fitted as fitted_by
-from tests.flows.commands import refused, run, succeed
+from tests.flows.bags.bag_files import instances, table_of, written
+from tests.flows.commands import run, succeed
 from vbmodels.bags.simulate import simulate
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import predict
@@ -108,31 +108,6 @@ def test_every_form_runs(simulated, tmp_path, capsys, options):
     results = fitted_by(capsys, simulated, tmp_path / "t", "model=vmmic", *options)["results"]
     assert results["counts"]["bags"] == 150
     assert (results["fit"]["r_hat"] is not None) == ("inference=gibbs" in options)
-
-
-@pytest.mark.thorough
-def test_a_score_of_bags_with_other_features_is_refused(fitted, tmp_path, capsys):
-    source = written(tmp_path, instances())
-    said = refused(capsys, "score", fitted, source, tmp_path / "no", *PLAIN)
-    assert "first (16), second (16)" in said
-
-
-@pytest.mark.thorough
-def test_scattered_rows_and_several_files_are_the_same_bags(tmp_path, capsys):
-    whole = instances()
-    answers = []
-    order = np.random.default_rng(1).permutation(len(whole))
-    shuffled = whole.take(pa.array(order))
-    for name, tables in {"a": [whole], "b": [shuffled.slice(0, 50), shuffled.slice(50)]}.items():
-        folder = tmp_path / name
-        folder.mkdir()
-        for i, table in enumerate(tables):
-            written(folder, table, f"{i}.parquet")
-        fitted_by(capsys, folder, tmp_path / f"t{name}", f"partitions={2 * len(tables) - 1}")
-        answers.append(table_of(tmp_path / f"t{name}", "bags").sort_by("bag_id"))
-    for column in ("bag_id", "label"):
-        assert answers[0][column].equals(answers[1][column])
-    np.testing.assert_allclose(*(a["probability"].to_numpy() for a in answers), atol=1e-6)
 
 
 @pytest.mark.thorough

@@ -1,7 +1,5 @@
 """What becomes of missing features, categories and labels as users have them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -32,14 +30,6 @@ def cells(n=60, seed=0):
 def gaps(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gaps")
     return folder, written(folder, pa.table(cells())), folder / "t"
-
-
-def test_a_file_without_the_name_of_bags_lists_its_own_columns(tmp_path, capsys):
-    """Numbers of one column each are read as a list; the message has their names."""
-    path = written(tmp_path, pa.table({"patient": ["a", "b"], "cd3": [1.0, 2], "cd4": [0.5, 1]}))
-    said = "column bag_id: not in the file (text); name the one that holds it: --column "
-    said += "bag_id=YOURS (the columns are patient, cd3, cd4)"
-    assert said in refused(capsys, "bags", path, tmp_path / "t")
 
 
 def test_a_declared_list_of_features_is_one_column(tmp_path, capsys):

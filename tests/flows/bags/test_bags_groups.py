@@ -43,7 +43,7 @@ def copied():
     return pa.concat_tables([table, first.set_column(0, "bag_id", names)])
 
 
-@pytest.mark.parametrize("held_out", ["0.3", "0"])
+@pytest.mark.parametrize("held_out", [pytest.param("0.3", marks=pytest.mark.thorough), "0"])
 def test_labels_without_signal_have_an_auroc_of_a_half(tmp_path, capsys, held_out):
     table = patients()
     path = written(tmp_path, table.rename_columns(["bag_id", "group", *table.column_names[2:]]))
@@ -64,7 +64,13 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("kind", NAMES)
+NIGHTLY = ("visit", "no sign", "column")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(k, marks=[pytest.mark.thorough] if k in NIGHTLY else []) for k in NAMES],
+)
 def test_bags_that_share_a_label_are_held_out_together(kind, tmp_path, capsys):
     """Labels are drawn by patient; without groups the AUROC is .8."""
     table = patients()

@@ -1,7 +1,5 @@
 """Instances with a label of their own: read, used, refused where they contradict their bag."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

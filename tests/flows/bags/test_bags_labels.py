@@ -1,7 +1,5 @@
 """Labels of any two values: which is positive is said by the user, and by the report."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -1,7 +1,5 @@
 """Bags whose label is a number: fit, tables, report, new bags, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -104,27 +102,6 @@ def test_noise_is_no_better_than_the_mean(capsys, tmp_path):
     assert not found["results"]["test"]["better"]
 
 
-def test_two_numbers_for_one_bag_are_refused(capsys, tmp_path):
-    table, _, _ = long_table(30)
-    weights = table["weight"].to_pylist()
-    row = table["bag_id"].to_pylist().index("bag 004") + 1
-    if table["bag_id"][row].as_py() != "bag 004":
-        row -= 1
-    weights[row] += 1.0
-    pq.write_table(table.set_column(1, "weight", pa.array(weights)), tmp_path / "in.parquet")
-    said = refused(capsys, "bags", tmp_path / "in.parquet", tmp_path / "out", *LABEL)
-    assert "label" in str(said)
-
-
-@pytest.mark.parametrize("model", ["vmmic", "gp_probit"])
-def test_models_of_classes_say_so(model, capsys, tmp_path):
-    table, _, _ = long_table(30)
-    pq.write_table(table, tmp_path / "in.parquet")
-    said = refused(capsys, "bags", tmp_path / "in.parquet", tmp_path / "out", *LABEL,
-                   "--set", f"model={model}")  # fmt: skip
-    assert "take model=auto" in str(said)
-
-
 def test_the_number_0_in_one_file_and_7_in_another_are_refused(capsys, tmp_path):
     """Zero is a number like others, not the absence of one."""
     table, _, _ = long_table(30)
@@ -146,29 +123,6 @@ def test_all_bags_in_one_group_have_no_baselines(capsys, tmp_path):
     found = answer(capsys, "bags", tmp_path / "in.parquet", tmp_path / "out", *LABEL,
                    "--column", "group=patient")  # fmt: skip
     assert found["results"]["test"] is None
-
-
-def test_labels_that_cannot_be_numbers_are_named(capsys, tmp_path):
-    table, _, _ = long_table(40)
-    weights = table["weight"].to_pylist()
-    bag = table["bag_id"].to_pylist()
-    odd = pa.array([np.inf if b == "bag 003" else w for b, w in zip(bag, weights, strict=True)])
-    pq.write_table(table.set_column(1, "weight", odd), tmp_path / "inf.parquet")
-    said = refused(capsys, "bags", tmp_path / "inf.parquet", tmp_path / "out", *LABEL)
-    assert "inf (1 of 40 different labels)" in said
-    flags = pa.array([w > 0.0 for w in weights])
-    pq.write_table(table.set_column(1, "weight", flags), tmp_path / "flags.parquet")
-    said = refused(capsys, "bags", tmp_path / "flags.parquet", tmp_path / "out", *LABEL,
-                   "--set", "target=number")  # fmt: skip
-    assert "target=auto" in said
-
-
-def test_a_level_named_twice_is_refused(capsys, tmp_path):
-    table, _, _ = long_table(30)
-    pq.write_table(table, tmp_path / "in.parquet")
-    said = refused(capsys, "bags", tmp_path / "in.parquet", tmp_path / "out", *LABEL,
-                   "--set", "target=ordered", "--set", "label_order=[a,b,b,c]")  # fmt: skip
-    assert "names a level twice" in said
 
 
 def test_levels_keep_a_threshold_of_yours(capsys, tmp_path):

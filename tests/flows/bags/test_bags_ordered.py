@@ -1,7 +1,5 @@
 """Bags whose labels are levels in an order: levels found, fitted, scored, and refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -9,9 +9,9 @@ import pytest
 
 from flows import storage
 from flows.records.runs import open_run
-from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
+from tests.flows.bags.bag_files import fitted, instances, table_of, written
 from tests.flows.commands import answer, run, succeed
-from vbmodels.core.state import State, from_bytes, same_bits
+from vbmodels.core.state import State, from_bytes
 
 MODELS = ("auto", "embedding")
 
@@ -57,51 +57,6 @@ def test_bags_reasons_and_baselines_are_written(tmp_path, capsys, model):
         assert results["fit"]["members"] == {}
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("most", ["60", pytest.param("12", marks=pytest.mark.slow)])
-def test_a_resumed_fit_has_the_same_bits(tmp_path, capsys, most):
-    """Stopped while the witness is fitted, and while the embedding is or the folds are."""
-    path = written(tmp_path, instances(50))
-    fitted(capsys, path, tmp_path / "whole", "partitions=2")
-    at = tmp_path / "t"
-    options = ("--partitions", "2", "--set", "model=auto", "--checkpoint-every", "1")
-    code, _, err = run(capsys, "bags", path, at, *options, "--max-iter", most, *PLAIN)
-    assert code == 1
-    assert "raise max_iter" in err
-    (name,) = [p.name for p in (at / "runs").iterdir() if p.is_dir()]
-    code, _, err = run(
-        capsys, "bags", path, at, *options, "--max-iter", "3000", "--resume", name, *PLAIN
-    )
-    assert code == 0, err
-    assert same_bits(posterior(tmp_path / "whole"), posterior(at))
-
-
-@pytest.mark.thorough
-def test_a_run_since_another_goes_on_from_it(tmp_path, capsys):
-    """It tries the kernel values near the best again, and is the run from the start to what its
-    searches leave open."""
-    place, source = tmp_path / "t", tmp_path / "in"
-    source.mkdir()
-    written(source, instances(60), "a.parquet")
-    fitted(capsys, source, place, "--since", "latest")
-    before = posterior(place)
-    more = instances(20, seed=1)
-    names = pa.array([f"c{name}" for name in more["bag_id"].to_pylist()])
-    written(source, more.set_column(0, "bag_id", names), "b.parquet")
-    fitted(capsys, source, place, "--since", "latest")
-    assert "1 of 2 partitions reused" in report(place)
-    whole = tmp_path / "whole"
-    fitted(capsys, source, whole)
-    one, two = (table_of(t, "bags").sort_by("bag_id") for t in (place, whole))
-    assert one["bag_id"].equals(two["bag_id"])
-    assert one.num_rows == 80
-    found, expected = (t["probability"].to_numpy() for t in (one, two))
-    np.testing.assert_allclose(found, expected, atol=0.02)
-    now, fresh = posterior(place), posterior(whole)
-    assert (before.searched, now.searched, fresh.searched) == (60, 60, 80)
-    assert now.witness.features.n_kernels < fresh.witness.features.n_kernels == 28
-
-
 def test_a_stack_over_its_memory_is_without_the_witness(tmp_path, capsys):
     """It says so before the fit and after it; instances have contributions only."""
     path, target = written(tmp_path, instances(60)), tmp_path / "t"
@@ -129,15 +84,6 @@ def test_the_default_takes_few_bags(tmp_path, capsys, n):
     assert set(found["results"]["fit"]["members"]) == {"pooled features", "instances", "base rate"}
     p = table_of(tmp_path / "t", "bags")["probability"].to_numpy()
     assert np.all((p > 0.0) & (p < 1.0))
-
-
-@pytest.mark.thorough
-def test_it_takes_several_modalities(tmp_path, capsys):
-    kinds = pa.array(["image", "text", "text"] * 40)
-    path = written(tmp_path, instances(modality=kinds))
-    fitted(capsys, path, tmp_path / "t")
-    blocks = set(table_of(tmp_path / "t", "reasons")["block"].to_pylist())
-    assert {"number of instances", "image: mean", "text: maximum"} <= blocks
 
 
 def test_instances_are_explained_by_the_member_with_the_largest_weight(tmp_path, capsys):

@@ -1,7 +1,5 @@
 """Bags in files of arrays, in HDF5."""
 
-from __future__ import annotations
-
 import h5py
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Columns of a CSV without a name, and two with the same: read and said, or a sentence."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

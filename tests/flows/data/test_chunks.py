@@ -1,7 +1,5 @@
 """A file that is checked piece by piece says the same as one that is checked whole."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

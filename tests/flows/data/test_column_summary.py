@@ -1,7 +1,5 @@
 """What a run says of its columns, in a few lines."""
 
-from __future__ import annotations
-
 from flows.tables.column_table import FEATURE, in_lines, summary
 from vbmodels.tables.column_table import ColumnRead
 

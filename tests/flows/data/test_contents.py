@@ -1,7 +1,5 @@
 """Small objects of a store: fetched once, held within a bound, and refused in another version."""
 
-from __future__ import annotations
-
 import os
 
 import fsspec

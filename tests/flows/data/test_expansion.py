@@ -1,7 +1,5 @@
 """Compressed inputs that grow beyond measure are refused by their size, with a setting."""
 
-from __future__ import annotations
-
 import gzip
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Any store that fsspec knows, by a protocol of the test's own, without a network."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 from typing import ClassVar

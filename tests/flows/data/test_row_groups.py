@@ -1,7 +1,5 @@
 """A row group is decoded once, however many partitions lie in it; the rows are the same."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import threading

@@ -1,7 +1,5 @@
 """What a run makes for itself is sealed: whatever is changed or cut is damage, on any store."""
 
-from __future__ import annotations
-
 import random
 import uuid
 

@@ -1,7 +1,5 @@
 """Files far larger than what may be held: read and checked in pieces, with the same result."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What tests of pipelines over tables share: the command, and what a run leaves."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

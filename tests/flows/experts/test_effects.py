@@ -1,7 +1,5 @@
 """Effects as they are shown: bars, curves of groups of columns, one scale."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from flows.experts.parts import effects_shown

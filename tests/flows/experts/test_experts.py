@@ -1,7 +1,5 @@
 """The experts pipeline from files to tables, and what it says to bad input."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -161,48 +159,6 @@ def test_the_default_is_additive_and_is_compared_with_simple_forms(simulated, tm
     succeed("score", out, tmp_path / "new.parquet", new)
     scored = probabilities_of(latest(new)[0])
     np.testing.assert_allclose(scored, probabilities_of(folder)[100:150], rtol=1e-10)
-
-
-@pytest.mark.thorough
-def test_columns_that_say_nothing_leave_the_share_of_the_label(tmp_path):
-    rng = np.random.default_rng(0)
-    path = written(tmp_path, {**plain(n=300), "label": (rng.random(300) < 0.3).astype(int)})
-    succeed("experts", path, tmp_path / "out")
-    folder, record = latest(tmp_path / "out")
-    assert [one["name"] for one in record["results"]["parts"]] == ["intercept"]
-    assert not record["results"]["test"]["better"]
-    p = probabilities_of(folder)
-    assert np.ptp(p) < 1e-12
-
-
-@pytest.mark.thorough
-def test_every_inference_is_compared_with_logistic_regression(tmp_path):
-    path = written(tmp_path, plain(n=200))
-    quick = (*setting_args("n_experts=2", "test_share=0.3"), "--partitions", 2)
-    losses = []
-    for name, more in (("cavi", ["max_iter=9"]), ("mh", ["warmup=20", "draws=4"])):
-        how = (*quick, *setting_args(f"inference={name}", *more))
-        succeed("experts", path, tmp_path / name, *how)
-        rivals = rivals_of(latest(tmp_path / name)[1])
-        assert set(rivals) == {"logistic regression", "boosted trees"}
-        losses.append(rivals["logistic regression"]["loss"])
-    assert losses[0] == losses[1]
-    succeed("score", tmp_path / "cavi", path, tmp_path / "new")
-    assert latest(tmp_path / "new")[1]["results"]["seen"] == 1
-
-
-@pytest.mark.thorough
-def test_new_values_of_a_column_with_one_value_count_for_nothing(tmp_path):
-    path = written(tmp_path, plain(day=np.full(60, 20231101.0)))
-    succeed("experts", path, tmp_path / "out", *QUICK, *setting_args("standardise=false"))
-    assert "left out, in new rows too: day." in latest(tmp_path / "out")[1]["warnings"][0]
-    found = probabilities_of(latest(tmp_path / "out")[0])
-    assert log_loss(plain()["label"], found) < 0.5
-    new = {**plain(day=np.arange(60.0))}
-    path = written(tmp_path, {n: c for n, c in new.items() if n != "label"}, "new.parquet")
-    succeed("score", tmp_path / "out", path, tmp_path / "new")
-    again = probabilities_of(latest(tmp_path / "new")[0])
-    np.testing.assert_allclose(again, found, rtol=1e-10)
 
 
 def test_cells_that_overflow_are_named(fitted, tmp_path, capsys):

@@ -1,7 +1,5 @@
 """A label that is a count: recognised, predicted, reported, and refused where it is none."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Copies of a row stay on one side of every hold-out, and a mixture of one is called so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -83,7 +81,7 @@ def patients(rng, label_of):
     return {"patient": [f"P{p}" for p in patient], **columns, "label": label_of(patient)}
 
 
-@pytest.mark.parametrize("numeric", [False, True])
+@pytest.mark.parametrize("numeric", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_rows_of_a_patient_are_asked_about_and_held_out_together(tmp_path, numeric):
     """Labels of patients that no column predicts look certain, until patients are held out."""
     rng = np.random.default_rng(2)

@@ -1,7 +1,5 @@
 """A label that is a number: predicted with intervals, reported, scored, and cut in any way."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -9,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.flows.commands import printed, refused, setting_args, succeed
+from tests.flows.commands import printed, refused, succeed
 from tests.flows.experts.runs import latest, rivals_of, rows_of, written
 
 
@@ -95,20 +93,6 @@ def test_numbers_of_few_values_are_classes_until_said_otherwise(tmp_path, capsys
     assert "--set target=ordered, or --set target=number for a number" in said
     succeed("experts", path, tmp_path / "out", "--set", "target=number")
     assert "predicted" in rows_of(latest(tmp_path / "out")[0]).column_names
-
-
-def test_what_cannot_be_a_number_is_refused(tmp_path, capsys):
-    words = written(tmp_path, {**houses(60), "label": ["a", "b"] * 30}, "words.parquet")
-    said = refused(capsys, "check", "experts", words, *setting_args("target=number"))
-    assert "column label: expected numbers for target=number, found 'a'" in said
-    same = written(tmp_path, {**houses(60), "label": np.full(60, 2.5)}, "same.parquet")
-    said = refused(capsys, "check", "experts", same, *setting_args("target=number"))
-    assert "expected labels of several values, found 2.5 in every row" in said
-    path = written(tmp_path, houses(60), "numbers.parquet")
-    said = refused(capsys, "check", "experts", path, *setting_args("class_weight=balanced"))
-    assert "leave class_weight out" in said
-    said = refused(capsys, "check", "experts", path, *setting_args("inference=cavi"))
-    assert "labels of at most 50 classes" in said
 
 
 def test_a_number_that_cannot_be_read_is_named_when_scoring(fitted, tmp_path, capsys):

@@ -1,7 +1,5 @@
 """Tables as they come: categories, gaps, dates and labels by any names, reported and kept."""
 
-from __future__ import annotations
-
 import csv
 import json
 from datetime import date, timedelta
@@ -88,20 +86,6 @@ def as_csv(columns, path):
         writer = csv.writer(file)
         writer.writerow(columns)
         writer.writerows(zip(*columns.values(), strict=True))
-
-
-@pytest.mark.thorough
-def test_text_and_partitions_change_nothing_of_how_it_is_read(fitted, tmp_path):
-    """CSV with true and false and dates as text, cut in two files and five partitions."""
-    columns = people()
-    for name, rows in (("a", slice(0, 250)), ("b", slice(250, 600))):
-        as_csv({n: c[rows] for n, c in columns.items()}, tmp_path / f"{name}.csv")
-    succeed("experts", tmp_path, tmp_path / "out", *QUICK, "--partitions", 5)
-    mine, theirs = latest(tmp_path / "out")[0], latest(fitted)[0]
-    assert columns_of(mine) == columns_of(theirs)
-    pairs = zip(rows_of(mine).to_pylist(), rows_of(theirs).to_pylist(), strict=True)
-    for a, b in pairs:
-        assert list(a.values())[1] == pytest.approx(list(b.values())[1], abs=1e-6)
 
 
 @pytest.mark.thorough

@@ -1,7 +1,5 @@
 """Why a row has its probability, and whether its numbers were in the fit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 from scipy.special import expit

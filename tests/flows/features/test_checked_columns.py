@@ -1,7 +1,5 @@
 """What the check says of columns: codes of missing cells, and several answers in a cell."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Exact copies of rows are said, and rows that are equal by chance are not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The features pipeline from files to tables, and what it says to bad input."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -62,37 +60,6 @@ def test_a_run_finds_the_features_and_leaves_what_it_promises(fitted, simulated)
     assert results["columns"][0]["levels"].keys() == {"answer 0", "answer 1"}
     weights = pq.read_table(folder / "weights")
     assert set(weights["feature"].to_pylist()) == set(range(found.shape[1] + 1))
-
-
-@pytest.mark.thorough
-def test_independent_columns_give_no_feature_and_latent_classes_agree(tmp_path):
-    rng = np.random.default_rng(0)
-    path = written(tmp_path, {f"c{i}": words(rng, 400) for i in range(4)})
-    succeed("features", path, tmp_path / "out", *QUICK)
-    folder, record = latest(tmp_path / "out")
-    assert record["results"]["features"] == []
-    assert record["results"]["models"]["rival"]["gain"] < 0.0
-    assert pq.read_table(folder / "rows").column_names == ["id"]
-
-
-@pytest.mark.thorough
-def test_a_category_unseen_at_fit_counts_as_missing_and_is_named(
-    fitted, simulated, tmp_path, capsys
-):
-    folder, _ = latest(fitted)
-    table = pq.read_table(simulated / "table.parquet").slice(0, 20)
-    strange = pa.array(["perhaps", *table["question_01"].to_pylist()[1:]])
-    new = table.set_column(table.column_names.index("question_01"), "question_01", strange)
-    pq.write_table(new, tmp_path / "new.parquet")
-    said = printed(capsys, "score", folder, tmp_path / "new.parquet", tmp_path)
-    assert "question_01" in said
-    assert "'perhaps' (1)" in said
-    imputed = pq.read_table(latest(tmp_path)[0] / "imputed").to_pylist()
-    assert any(r["id"] == "row-0000000" and r["column"] == "question_01" for r in imputed)
-    absent = new.drop_columns(["question_02"])
-    pq.write_table(absent, tmp_path / "absent.parquet")
-    said = refused(capsys, "score", folder, tmp_path / "absent.parquet", tmp_path)
-    assert "question_02" in said
 
 
 @pytest.fixture(scope="module")
@@ -187,31 +154,6 @@ def test_of_a_column_with_100_000_categories_the_frequent_ones_stay():
     assert (said.codes[:, 0].tolist(), said.respelt) == ([1, 2], {"x": {" OFTEN": 1}})
 
 
-@pytest.mark.thorough
-def test_csv_integers_booleans_and_dictionaries_are_the_same_categories(tmp_path):
-    rng = np.random.default_rng(0)
-    code = rng.integers(0, 3, 60)
-    flag = rng.random(60) < 0.4
-    text = words(rng, 60)
-    whole = pa.array([None if i == 3 else float(c) for i, c in enumerate(code)])
-    coded = pa.array(text).dictionary_encode()
-    ids = [f"r{i}" for i in range(60)]
-    parquet = written(tmp_path, {"id": ids, "code": whole, "flag": flag, "text": coded})
-    lines = ["id,code,flag,text"]
-    for i in range(60):
-        cell = "" if i == 3 else str(code[i])
-        lines.append(f"r{i},{cell},{str(flag[i]).lower()},{text[i]}")
-    csv = tmp_path / "in.csv"
-    csv.write_text("\n".join(lines) + "\n")
-    found = []
-    for source in (parquet, csv):
-        target = tmp_path / source.suffix[1:]
-        succeed("features", source, target, *QUICK, *setting_args("n_features=2"))
-        found.append(latest(target)[1]["results"])
-    assert found[0]["columns"] == found[1]["columns"]
-    assert found[0]["features"] == found[1]["features"]
-
-
 def people(answers, ids, **more):
     """Fifty people, three rows each."""
     rng = np.random.default_rng(0)
@@ -295,25 +237,6 @@ def test_rare_categories_are_joined_and_scored_as_one(tmp_path, capsys):
     assert {(r["id"], r["category"]) for r in imputed if r["column"] == "x"} == {
         (name, c) for name in ("r2", "r3") for c in ("common", "usual", "(rare)")
     }
-
-
-@pytest.mark.thorough
-def test_empty_rows_and_columns_are_named_and_left_out(tmp_path, capsys):
-    rng = np.random.default_rng(1)
-    n = 40
-    a, b = words(rng, n), words(rng, n)
-    a[7] = b[7] = None
-    columns = {"a": a, "b": b, "empty": pa.nulls(n, pa.string())}
-    columns["same"] = ["red"] * n
-    source = written(tmp_path, {"id": [f"r{i}" for i in range(n)], **columns})
-    said = printed(capsys, "features", source, tmp_path / "out", *QUICK, "--set", "n_features=2")
-    folder, record = latest(tmp_path / "out")
-    assert "empty (no cell)" in said
-    assert "same (one category only)" in said
-    (dropped,) = record["dropped"]
-    assert (dropped["reason"], dropped["count"]) == ("row without any cell", 1)
-    assert dropped["examples"] == ["r7"]
-    assert pq.read_table(folder / "rows").num_rows == n - 1
 
 
 @pytest.mark.thorough

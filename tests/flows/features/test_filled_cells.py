@@ -1,7 +1,5 @@
 """Missing cells: how a run says that they were filled, and a baseline that does better."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -1,7 +1,5 @@
 """What a feature is: contrasts by going through rows, and doubt."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.testing import assert_allclose
 

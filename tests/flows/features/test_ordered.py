@@ -1,7 +1,5 @@
 """Columns whose answers have an order: found, named by the user, and described by direction."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

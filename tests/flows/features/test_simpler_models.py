@@ -1,7 +1,5 @@
 """The features against shares, latent classes and a scale, and what a run without any says."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Cells that are missing because of another answer, and columns that exclude each other."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

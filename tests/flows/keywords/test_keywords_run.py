@@ -13,7 +13,6 @@ import pytest
 from benchmarks.labelled_corpora import LabelledCorpus, learn_keyword_prior
 from flows import storage
 from flows.faults import InputError
-from flows.fit.driver import FitError
 from flows.keywords.input import shards
 from flows.keywords.input.documents import prepare
 from flows.keywords.settings import KeywordSettings
@@ -23,7 +22,6 @@ from flows.run import run as launch
 from flows.run import score as launch_score
 from flows.settings import ComputeSettings
 from tests.cases.documents_read import candidates
-from vbmodels.keywords.features import OF_OWN_LABELS
 from vbmodels.text.words import Normaliser, TextOptions
 
 ABSTRACTS = Path(__file__).parents[3] / "examples" / "abstracts.csv"
@@ -137,35 +135,6 @@ def test_the_answer_is_that_of_the_table(done):
     assert found.measured.precision.low < found.measured.precision.value
     posterior = storage.read_table(place.file("posterior/parameters.parquet"))
     assert {"coefficient", "keyword_rate", "length_exponent"} == set(posterior["name"].to_pylist())
-
-
-@pytest.fixture(scope="module")
-def of_words(source, tmp_path_factory):
-    return run(source, tmp_path_factory.mktemp("words"), unit="word")
-
-
-def coefficients(place):
-    table = storage.read_table(place.file("posterior/parameters.parquet")).to_pylist()
-    return {row["index"]: row["mean"] for row in table if row["name"] == "coefficient"}
-
-
-def test_words_of_known_phrases_do_not_see_their_own_labels(of_words, tmp_path):
-    """Words known with their neighbours would be found by them; words known alone may be."""
-    found = coefficients(of_words[0])
-    assert [found[name] for name in OF_OWN_LABELS] == pytest.approx([0.0] * 3, abs=1e-12)
-    whole = texts(60)
-    single = pa.array([["network", "price", "small"][: i % 4] for i in range(60)])
-    whole = whole.set_column(whole.column_names.index("keywords"), "keywords", single)
-    pq.write_table(whole, tmp_path / "in.parquet")
-    place, _, _ = run(tmp_path / "in.parquet", tmp_path / "out", unit="word", partitions=1)
-    found = coefficients(place)
-    assert all(abs(found[name]) > 1e-6 for name in OF_OWN_LABELS)
-
-
-@pytest.mark.slow
-def test_two_workers_give_the_same_bits(done, source, tmp_path):
-    place, record, _ = run(source, tmp_path, ComputeSettings(workers=2))
-    assert table_of(place, record).equals(table_of(done[0], done[1]))
 
 
 def test_a_run_without_a_known_phrase_says_that_there_is_nothing_to_learn(tmp_path):
@@ -311,28 +280,3 @@ def test_the_size_of_shards_moves_no_bit(done, source, tmp_path, monkeypatch):
         launch_score(fit.root, source, str(target), ComputeSettings())
         tables.append(table_of(*open_run(str(target))))
     assert tables[0].equals(tables[1])
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(("unit", "most"), [("word", 3), ("phrase", 8)])
-def test_no_more_sweeps_are_made_than_may_be(source, tmp_path, unit, most):
-    """Passes that the trace does not show count too, and no posterior of them is published."""
-    with pytest.raises(FitError, match=f"stopped after {most} sweeps while .*: no posterior"):
-        run(source, tmp_path / "out", unit=unit, max_iter=most)
-    assert not storage.exists(str(tmp_path / "out" / "latest.json"))
-
-
-@pytest.mark.thorough
-def test_a_fit_says_that_it_has_not_converged(source, tmp_path, done):
-    whole = done[1].iterations
-    _, record, _ = run(source, tmp_path / "out", max_iter=whole - 1)
-    assert (record.iterations, record.converged) == (whole - 1, False)
-    assert done[1].converged
-
-
-def test_documents_that_are_complete_give_no_new_phrases(tmp_path):
-    whole = texts(40).append_column("complete", pa.array([True] * 40))
-    pq.write_table(whole, tmp_path / "in.parquet")
-    place, record, _ = run(tmp_path / "in.parquet", tmp_path / "out")
-    phrases = table_of(place, record).to_pandas()
-    assert (phrases.selected == phrases.observed).all()

@@ -3,7 +3,6 @@
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from numpy.testing import assert_allclose
 
 from flows import storage
@@ -48,16 +47,13 @@ def fit(folder, given, known=None, **settings):
     return pa.concat_tables(parts).to_pandas(), q, outcome, record
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_copies_count_once_and_each_gets_its_rows(tmp_path, partitions):
+def test_copies_count_once_and_each_gets_its_rows(tmp_path):
     known = [[one] for one in SUBJECTS] * 2
     alone = {f"d{i}": text for i, text in enumerate(texts())}
     copies = {f"c{i}": text for i, text in enumerate(texts()[:5] * 2)}
     both = alone | copies
-    rows, q, _, _ = fit(tmp_path / "a", alone, known, partitions=partitions)
-    every, again, _, record = fit(
-        tmp_path / "b", both, [*known, *([None] * 10)], partitions=partitions
-    )
+    rows, q, _, _ = fit(tmp_path / "a", alone, known, partitions=3)
+    every, again, _, record = fit(tmp_path / "b", both, [*known, *([None] * 10)], partitions=3)
     assert_allclose(again.phrases.theta, q.phrases.theta, atol=1e-9)
     assert again.observed.n_documents == len(alone)
     assert any("10 documents" in note for note in record.notes)
@@ -76,12 +72,11 @@ def test_a_labelled_copy_counts_before_one_without_labels(tmp_path):
     assert q.observed.listed == 12
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_shared_sentences_leave_no_trace(tmp_path, partitions):
+def test_shared_sentences_leave_no_trace(tmp_path):
     known = [[one] for one in SUBJECTS] * 2
-    plain, q, _, _ = fit(tmp_path / "a", texts(), known, partitions=partitions)
+    plain, q, _, _ = fit(tmp_path / "a", texts(), known, partitions=3)
     footed = [f"{text} {FOOTER.format(i)}" for i, text in enumerate(texts())]
-    rows, again, _, record = fit(tmp_path / "b", footed, known, partitions=partitions)
+    rows, again, _, record = fit(tmp_path / "b", footed, known, partitions=3)
     assert rows.equals(plain)
     assert again.phrases.theta.tobytes() == q.phrases.theta.tobytes()
     assert any("12 documents" in note for note in record.notes)

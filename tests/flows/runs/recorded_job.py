@@ -1,7 +1,5 @@
 """A recorded run of FOLDER/in in a process of its own: ``recorded_job.py WHAT FOLDER``."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """How many threads a run takes where no workers are requested."""
 
-from __future__ import annotations
-
 import pytest
 
 from flows import stages

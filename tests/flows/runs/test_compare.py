@@ -1,7 +1,5 @@
 """Two runs compared: what was changed, both on the same rows, and the rows that moved."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`prefect deploy --all` against a real server: what it registers is what was meant."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -87,13 +85,6 @@ def call_api(env, path, content=None):
                 raise
             time.sleep(float(error.headers.get("Retry-After", 1)))
     raise AssertionError
-
-
-def register(env):
-    """Run what compose.yaml runs to register the deployments."""
-    command = COMPOSE["services"]["register"]["command"][2]
-    done = run("sh", "-c", here(command), env=environment(env), cwd="/")
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def here(command):

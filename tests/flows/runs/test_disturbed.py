@@ -1,7 +1,5 @@
 """Files and folders that change under a run, or after it: said, and never published over."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -40,6 +40,7 @@ def checked(capsys, *words):
 def timed(monkeypatch):
     """Have a fit timed for as long as users have it timed; see tests/conftest.py."""
     monkeypatch.setattr(preview, "_MOST_SECONDS", 3.0)
+    monkeypatch.setattr(preview, "_SWEEPS", 10)
 
 
 @pytest.fixture(scope="module")
@@ -57,19 +58,6 @@ def rows(tmp_path, n=40, d=3, label=None, **columns):
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table(table), path)
     return path
-
-
-@pytest.mark.thorough
-def test_what_a_check_of_keywords_warns_of_the_run_warns_of(corpus, tmp_path, capsys):
-    words = ("--set", "unit=word")
-    assert "--set keyword_rate=SHARE" in " ".join(
-        checked(capsys, "keywords", corpus, *words)["warnings"]
-    )
-    rate = (*words, "--set", "keyword_rate=30%", "--set", "prior=none")
-    before = checked(capsys, "keywords", corpus, *rate)["warnings"]
-    assert run(capsys, "keywords", corpus, tmp_path, *rate)[0] == 0
-    assert before
-    assert set(before) <= set(open_run(str(tmp_path))[1].warnings)
 
 
 @pytest.mark.thorough
@@ -285,6 +273,7 @@ class Cold:
 def test_what_compiles_at_first_is_not_counted_for_every_sweep(monkeypatch):
     cold = Cold(None)
     monkeypatch.setattr(preview, "time", cold)
+    monkeypatch.setattr(preview, "_SWEEPS", 10)
     first = preview._Stopwatch(cold)
     with pytest.raises(preview._Enough):
         deque(first(None, number=number, warm=None) for number in range(100))

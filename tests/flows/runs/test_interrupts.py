@@ -1,7 +1,5 @@
 """A run that is stopped once it is published, or before its workers are there."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 import pytest

@@ -1,7 +1,5 @@
 """Listeners of installed packages: what they get of a run, and what one that fails costs it."""
 
-from __future__ import annotations
-
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -1,7 +1,5 @@
 """A fault that ingest meets is reported as a check of all files reports it, and nothing is left."""
 
-from __future__ import annotations
-
 import os
 import re
 
@@ -123,17 +121,6 @@ def test_a_fault_in_rows_is_reported_as_by_a_check_and_nothing_is_left(case, tmp
     name, url = written(case, tmp_path)
     with pytest.raises(InputError) as refused:
         pipelines.run(name, url, str(tmp_path / "out"))
-    assert refused.value.faults == faults_of_a_check(name, url)
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("case", ["two documents of a name", "an infinite number"])
-def test_on_workers_too(case, tmp_path):
-    name, url = written(case, tmp_path)
-    compute = ComputeSettings(workers=2, memory_limit="1GiB")
-    with pytest.raises(InputError) as refused:
-        pipelines.run(name, url, str(tmp_path / "out"), compute)
     assert refused.value.faults == faults_of_a_check(name, url)
     assert not (tmp_path / "out").exists()
 

@@ -1,7 +1,5 @@
 """The page on one's own Prefect flows: its code runs, recorded by a real server."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which Prefect server is used, and that none is started."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The recipes of docs/storage.md that publish a run's tables through other libraries."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,13 +1,11 @@
 """What a resumed run may differ in, and what it does with what it left before."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import time
 from contextlib import contextmanager
-from functools import partial, update_wrapper
+from functools import update_wrapper
 from pathlib import Path
 
 import numpy as np
@@ -18,18 +16,16 @@ from flows import stages, storage
 from flows.catalogue import pipeline_named
 from flows.events import Message, Sweep, listening
 from flows.experts.input import design
-from flows.faults import Fault, InputError, Interrupted, RunError
+from flows.faults import Fault, InputError, RunError
 from flows.keywords.family import Keywords
 from flows.records import lock
 from flows.records.lock import RunBusy
 from flows.run import begin
 from flows.run import run as launch
-from flows.run import score as launch_score
 from flows.runs import publish as publishing
 from flows.runs.listing import runs_of
 from flows.settings import ComputeSettings
 from flows.storage import StorageError
-from tests.faults import pipelines
 from vbmodels.core.state import to_bytes
 from vbmodels.experts.rows import Rows
 
@@ -80,67 +76,27 @@ def stopped(monkeypatch):
     return begin
 
 
-def result(target, outcome):
-    return pq.read_table(Path(target) / "runs" / outcome["run_id"] / "keywords")
-
-
-@pytest.mark.thorough
-def test_a_resumed_run_with_a_file_less_or_more_is_refused(source, stopped, tmp_path, corpus):
-    run_id = stopped(source, tmp_path / "out")
-    others = f"{source}/[!a]*.parquet"
-    with pytest.raises(InputError, match=r"expected the run's file .*a\.parquet"):
-        go(others, tmp_path / "out", run_id)
-    more = source / "zz.parquet"
-    shutil.copy(source / "a.parquet", more)
-    with pytest.raises(InputError, match=r"zz\.parquet as well"):
-        go(source, tmp_path / "out", run_id)
-    more.unlink()
-    outcome = go(source, tmp_path / "out", run_id)
-    assert set(result(tmp_path / "out", outcome)["doc_id"].to_pylist()) == set(
-        corpus["doc_id"].to_pylist()
-    )
-
-
-def test_a_resumed_run_with_a_changed_file_is_refused(source, stopped, tmp_path, corpus):
-    run_id = stopped(source, tmp_path / "out")
-    pq.write_table(corpus.slice(20, 15), source / "b.parquet")
-    with pytest.raises(InputError, match=r"b\.parquet as it was when the run began, found another"):
-        go(source, tmp_path / "out", run_id)
-
-
-def test_a_resumed_run_with_other_settings_is_refused(source, stopped, tmp_path):
-    options = {"unit": "word", "fdr": 0.1, "partitions": 6}
-    run_id = stopped(source, tmp_path / "out", stages.publish, **options)
-    with pytest.raises(InputError) as caught:
-        go(source, tmp_path / "out", run_id, unit="word", fdr=0.2, partitions=2)
-    said = str(caught.value)
-    assert "setting fdr: expected the run's 0.1, found 0.2" in said
-    assert "setting partitions: expected the run's 6, found 2" in said
-    assert len(caught.value.faults) == 2
-    assert go(source, tmp_path / "out", run_id, **options)["run_id"] == run_id
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("since", [None, pytest.param("latest", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", sorted(pipelines.SETTINGS))
-def test_a_run_that_stopped_after_its_partitions_were_made_is_resumed(
-    stopped, tmp_path, name, since
+def test_a_resumed_run_is_of_the_files_settings_and_pipeline_that_it_began_with(
+    source, stopped, tmp_path
 ):
-    """No stage removes what the kept result of one before it stands for."""
-    url = pipelines.simulate(name, str(tmp_path / "in"), 60)
-    options = {"name": name, "partitions": 2, **pipelines.SETTINGS[name], "since": since}
-    whole = pipelines.published(go(url, tmp_path / "whole", **options))
-    run_id = stopped(url, tmp_path / "out", **options)
-    outcome = go(url, tmp_path / "out", run_id, **options)
-    assert outcome["run_id"] == run_id
-    assert pipelines.published(outcome) == whole
+    target, options = tmp_path / "out", {"unit": "word", "partitions": 6}
+    run_id = stopped(source, target, stages.publish, **options)
 
+    def refused(said, given=source, **changes):
+        with pytest.raises(InputError, match=said):
+            go(given, target, run_id, **{**options, **changes})
 
-def test_a_run_of_another_pipeline_is_not_resumed(source, stopped, tmp_path):
-    run_id = stopped(source, tmp_path / "out")
+    refused(r"expected the run's file .*a\.parquet", f"{source}/[!a]*.parquet")
+    more = Path(shutil.copy(source / "a.parquet", source / "zz.parquet"))
+    refused(r"zz\.parquet as well")
+    more.unlink()
+    refused('setting model: expected the run\'s "corpus", found "vbss"', model="vbss")
+    refused("setting partitions: expected the run's 6, found 2", partitions=2)
     pipeline_named("features").simulate(str(tmp_path / "table"), 60, 1)
     with pytest.raises(InputError, match="expected the run's pipeline keywords, found features"):
-        go(tmp_path / "table", tmp_path / "out", run_id, name="features")
+        go(tmp_path / "table", target, run_id, name="features")
+    pq.write_table(pq.read_table(source / "b.parquet").slice(0, 15), source / "b.parquet")
+    refused(r"b\.parquet as it was when the run began, found another")
 
 
 class Seen:
@@ -210,39 +166,6 @@ def test_a_process_that_meets_rows_again_reads_them_anew(tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("after", [False, True])
-def test_a_run_that_stops_before_it_is_the_latest_is_published_on_resume(
-    source, tmp_path, monkeypatch, after
-):
-    target = tmp_path / "out"
-    first = go(source, target)
-    before = (target / "latest.json").read_text()
-    original = storage.write_bytes
-
-    def write(url, *args, **kwargs):
-        if url.endswith("/latest.json"):
-            raise KeyboardInterrupt
-        original(url, *args, **kwargs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(storage, "write_bytes", write)
-        with pytest.raises(Interrupted, match=r"interrupted; nothing was published; .*--resume"):
-            go(source, target)
-    assert (target / "latest.json").read_text() == before
-    (run_id,) = set(os.listdir(target / "runs")) - {first["run_id"]}
-    if after:  # the input is of no more use
-        (source / "a.parquet").unlink()
-    outcome = go(source, target, run_id)
-    record = json.loads((target / "runs" / run_id / "run.json").read_text())
-    assert outcome["elbo"] == record["elbo"]
-    assert outcome["headline"].endswith("it is published now.")
-    assert json.loads((target / "latest.json").read_text())["run_id"] == run_id
-    assert not (target / "runs" / run_id / "work").exists()
-    with pytest.raises(InputError, match="which is published"):
-        go(source, target, run_id)
-
-
-@pytest.mark.thorough
 def test_working_files_that_were_left_do_not_bring_an_old_run_back(source, tmp_path):
     """The very last call of a published run may fail: its folder of work then stays."""
     target = tmp_path / "out"
@@ -305,35 +228,6 @@ def test_a_run_that_another_driver_published_is_left_alone(source, tmp_path, mon
     assert not (tmp_path / "out" / "latest.json").exists()
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("stage", [stages.score, stages.publish])
-@pytest.mark.parametrize(
-    ("error", "sentence"),
-    [
-        (KeyboardInterrupt(), r"^interrupted; nothing was published; run it again$"),
-        (StorageError("the store went away"), "the store went away"),
-    ],
-)
-def test_scores_that_are_stopped_leave_nothing(
-    source, tmp_path, monkeypatch, stage, error, sentence
-):
-    go(source, tmp_path / "fit")
-    score = partial(
-        launch_score, str(tmp_path / "fit"), str(source), str(tmp_path / "out"), ComputeSettings(),
-    )  # fmt: skip
-    first = score()
-
-    def fails(*args):
-        raise error
-
-    with monkeypatch.context() as patch:
-        patch.setattr(stage, "function", update_wrapper(fails, stage.function))
-        with pytest.raises((RunError, Interrupted), match=sentence):
-            score()
-    assert os.listdir(tmp_path / "out" / "runs") == [first["run_id"]]
-    assert json.loads((tmp_path / "out" / "latest.json").read_text())["run_id"] == first["run_id"]
-
-
 def test_a_run_that_is_refused_leaves_nothing(source, stopped, tmp_path, monkeypatch):
     """Unless it had begun before: then it can be resumed again."""
     run_id = stopped(source, tmp_path / "out")
@@ -376,17 +270,6 @@ def test_auto_goes_on_with_an_unfinished_run_of_the_same_request(source, stopped
     changed = stopped(source, target)
     pq.write_table(pq.read_table(source / "a.parquet").slice(1), source / "a.parquet")
     assert go(source, target, "auto")["run_id"] != changed
-
-
-def test_auto_goes_on_since_the_run_that_was_the_latest(source, stopped, tmp_path):
-    target = tmp_path / "out"
-    first = go(source, target)["run_id"]
-    run_id = stopped(source, target, since="latest")
-    outcome = go(source, target, "auto", since="latest")
-    assert outcome["run_id"] == run_id
-    record = json.loads((target / "runs" / run_id / "run.json").read_text())
-    assert record["since"] == first
-    assert go(source, target, "auto")["run_id"] != run_id
 
 
 def test_latest_is_what_runs_lists_as_unfinished(source, stopped, tmp_path):

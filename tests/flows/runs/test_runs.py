@@ -93,26 +93,6 @@ def test_what_is_no_target_is_refused(tmp_path, capsys):
         assert (code, "write --prune keep=10" in err) == (2, True)
 
 
-@pytest.mark.thorough
-def test_two_runs_are_put_side_by_side(three, capsys):
-    place, ids = three
-    first, second = (f"{place}/runs/{run_id}" for run_id in ids[:2])
-    code, out, _ = run(capsys, "compare", first, second, "--json")
-    found = json.loads(out)
-    assert code == 0
-    changed = [(one["name"], one["first"], one["second"]) for one in found["changes"]]
-    assert changed == [("fdr", "0.2", "0.1")]
-    (moved,) = found["moved"]
-    rows = pq.read_table(open_run(first)[0].table("keywords")).num_rows
-    assert (moved["table"], moved["shared"], moved["first_alone"]) == ("keywords", rows, 0)
-    assert (moved["moved"], moved["added"], moved["dropped"]) == (0, 0, 0)
-    assert found["same_files"] == 1
-    code, out, _ = run(capsys, "compare", first, place)
-    assert code == 0
-    assert "fdr=0.1 (was 0.2)" in out
-    assert all(value in out for value in (first, open_run(str(place))[0].root))
-
-
 def test_every_column_of_a_table_is_explained_once(three, capsys):
     place, _ = three
     meanings = {column.name: column.meaning for column in KEYWORDS.columns}

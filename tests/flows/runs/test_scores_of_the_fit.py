@@ -3,8 +3,6 @@
 Where they may differ the row says by how much, and why; so does the family's page of the docs.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.records.runs import open_run
-from tests.flows.commands import run, succeed
+from tests.flows.commands import run, setting_args, succeed
 
 SOURCES = {
     "keywords": (120, ""),
@@ -121,7 +119,8 @@ def test_a_score_of_the_training_source_is_what_was_published(
 def test_a_score_prints_rows_and_their_probabilities(sources, tmp_path, capsys):
     """And measures nothing of what the fit has read."""
     source = sources / "experts" / SOURCES["experts"][1]
-    succeed("experts", source, tmp_path / "fit")
+    quick = setting_args("n_experts=1", "baselines=false")
+    succeed("experts", source, tmp_path / "fit", *quick)
     code, out, _ = run(capsys, "score", tmp_path / "fit", source, tmp_path / "new")
     paths, record = open_run(str(tmp_path / "new"))
     assert (code, record.results["seen"], record.results["test"]) == (0, 1, None)

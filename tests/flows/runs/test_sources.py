@@ -1,7 +1,5 @@
 """Several files as the source: they are read together, or the command says what is wrong."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A run's linear algebra takes one thread, so that its bits hang on no number of cores."""
 
-from __future__ import annotations
-
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 

@@ -1,7 +1,5 @@
 """What every simulation of reads writes: a sheet, a FASTA, a BAM for every replicate, the truth."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Callable, Iterable

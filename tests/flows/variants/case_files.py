@@ -1,7 +1,5 @@
 """Small files of several cases and what they share: counts, reads, and sheets of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow.parquet as pq
 import pysam

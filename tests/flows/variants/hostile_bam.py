@@ -1,7 +1,5 @@
 """BAM files of all that aligners write: pairs, clips, indels, skips, odd flags, names again."""
 
-from __future__ import annotations
-
 import numpy as np
 import pysam
 

@@ -1,7 +1,5 @@
 """Counts of a region by htslib's pileup, with which ours are compared."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

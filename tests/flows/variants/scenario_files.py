@@ -1,7 +1,5 @@
 """The counts of a scenario of samples that differ, as files."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

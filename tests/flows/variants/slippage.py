@@ -10,8 +10,6 @@ replicate's is its own at every site. An aligner puts a lost base anywhere in it
 nothing of an indel within five bases of a read's end: such bases are aligned as they come.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Reads with insertions and deletions as BAM files, their sheet, their FASTA and the truth."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

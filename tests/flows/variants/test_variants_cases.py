@@ -1,7 +1,5 @@
 """Several cases that share their controls in one run: results, faults, resume and later runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -113,21 +111,6 @@ def test_it_has_the_same_bits_on_workers_and_when_resumed(
         assert same_bits(posterior(of_counts), posterior(other))
         for case in CASES:
             assert rows_of(of_counts, "loci", case).equals(rows_of(other, "loci", case))
-
-
-@pytest.mark.thorough
-def test_each_case_of_reads_has_the_bits_of_a_run_of_its_own(reads, together, tmp_path):
-    for number, case in enumerate(CASES[:2]):
-        alone = tmp_path / case
-        succeed("variants", reads, alone, *QUICK, *fasta_of(reads), *options(case=case))
-        assert same_as_alone(together, alone, case, number, ("loci", "detection", "indels"))
-    assert deletions(together) == [("chr1", 3)]
-    assert not any(rows_of(together, "indels", "bob")["called"].to_pylist())
-
-
-def deletions(target):
-    called = [r for r in rows_of(target, "indels", "ann").to_pylist() if r["called"]]
-    return [(r["chrom"], len(r["ref"]) - len(r["alt"])) for r in called]
 
 
 @pytest.mark.thorough

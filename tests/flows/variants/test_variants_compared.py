@@ -1,7 +1,5 @@
 """What the filters of reads compared at a call, and which of them could test it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

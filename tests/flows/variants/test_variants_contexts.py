@@ -1,12 +1,9 @@
 """A case whose library differs from the control's, by substitution and by the bases around it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-import pysam
 import pytest
 
 from flows.variants.input.counts import Loci
@@ -25,21 +22,6 @@ def deaminated(tmp_path_factory):
     target = tmp_path_factory.mktemp("deaminated")
     write_scenario(str(target), 450, 2, "null_cpg8")
     return target
-
-
-@pytest.mark.thorough
-def test_oxidation_is_said_and_not_called(capsys, tmp_path):
-    write_scenario(str(tmp_path), 300, 1, "null_oxo5")
-    result = answer(capsys, "variants", tmp_path / "counts.parquet", tmp_path / "out", *FAST)
-    assert not result["results"]["calls"]
-    found = result["results"]["cases"][0]["differences"]
-    assert {one["name"] for one in found["marked"]} == {"G>T", "C>A"}
-    assert all(3.0 < one["factor"] < 8.0 for one in found["marked"])
-    (place,) = Path(tmp_path, "out", "runs").glob("*")
-    with pysam.VariantFile(str(place / "variants.vcf.gz")) as vcf:
-        (null,) = [r.value for r in vcf.header.records if r.key == "vbflows_null"]
-    assert null.startswith("batch:")
-    assert "G>T x" in null
 
 
 @pytest.mark.thorough

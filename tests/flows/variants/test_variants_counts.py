@@ -1,7 +1,5 @@
 """Counts that variants are called from: other references, order, rows that are left out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

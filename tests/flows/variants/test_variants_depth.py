@@ -1,7 +1,5 @@
 """What is part of the depth: reads that span a deletion, each template once, bases written as =."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -46,7 +44,9 @@ def spanned(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("counted", [False, True], ids=["reads", "counts"])
+@pytest.mark.parametrize(
+    "counted", [False, pytest.param(True, marks=pytest.mark.thorough)], ids=["reads", "counts"]
+)
 def test_depth_counts_the_reads_that_span_a_deletion(spanned, tmp_path, counted):
     source = spanned / "samples.csv"
     options = ("--set", f"fasta={spanned / 'ref.fa'}", "--set", "max_iter=40")

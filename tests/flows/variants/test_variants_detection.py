@@ -1,7 +1,5 @@
 """The limit of detection: what it promises is kept, and where it stands; files for MultiQC."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Filters of reads from BAM to VCF: artefacts of many kinds among true variants."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,7 +7,7 @@ import pysam
 import pytest
 
 from flows.records.runs import open_run
-from tests.flows.commands import refused, run, succeed
+from tests.flows.commands import refused, succeed
 from tests.flows.variants.variant_files import (
     header_of,
     make_read,
@@ -134,26 +132,6 @@ def test_replicates_and_shares_stand_in_the_vcf(called):
             if record.pos - 1 == TRUE:
                 assert abs(record.info["RPZ"]) < 4
                 assert "strand_bias" not in record.info.get("UNTESTED", ())
-
-
-@pytest.mark.thorough
-def test_counts_in_parquet_carry_the_same(capsys, called, sheet, tmp_path):
-    fasta = options(fasta=sheet.parent / "ref.fa")
-    succeed("count", sheet, tmp_path / "counts", *fasta)
-    code, out, err = run(capsys, "variants", tmp_path / "counts", tmp_path / "out", *HOW, *fasta)
-    assert code == 0, err
-    assert "did not run" not in out
-    place = open_run(str(tmp_path / "out"))[0]
-    with (
-        pysam.VariantFile(place.file("variants.vcf.gz")) as one,
-        pysam.VariantFile(called.file("variants.vcf.gz")) as two,
-    ):
-        # Counts of single positions have no phase, so they join no bases.
-        bases = joined(called)
-        alone = [str(record) for record in one if record.pos - 1 not in bases]
-        assert alone == [str(record) for record in two if len(record.ref) == 1]
-    assert len(alone) > 5
-    assert filters(place) == filters(called) | bases
 
 
 @pytest.mark.thorough

@@ -1,7 +1,5 @@
 """What variants refuses, what it says of filters that did not run, and what it leaves alone."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import struct

@@ -1,7 +1,5 @@
 """Insertions and deletions: alleles by hand, calls, records that bcftools leaves as they are."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 
@@ -19,7 +17,7 @@ from flows.variants.reads import indel_alleles
 from flows.variants.reads.reads import count_region
 from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
-from tests.flows.commands import run, succeed
+from tests.flows.commands import succeed
 from tests.flows.variants import hostile_bam
 from tests.flows.variants.slipped_bams import ReadScenario, write_reads
 from tests.flows.variants.test_variants_walk import _aligned as aligned_pairs
@@ -203,32 +201,6 @@ def test_the_same_bits_of_any_partitions_and_of_a_run_since(simulated, called):
     for _ in range(2):
         cut = _called(simulated, "cut", "--set", "rows_per_partition=700", "--since", "latest")
         assert _same_bits(cut, called)
-
-
-@pytest.mark.thorough
-def test_a_cram_gives_the_same_bits_on_workers_and_a_score_the_same_alleles(simulated, called):
-    for name in ("case1", "case2", "control1", "control2"):
-        out, bam = str(simulated / f"{name}.cram"), str(simulated / f"{name}.bam")
-        pysam.view("-C", "-T", str(simulated / "reference.fa"), "-o", out, bam, catch_stdout=False)
-        pysam.index(out)
-    sheet = (simulated / "samples.csv").read_text().replace(".bam", ".cram")
-    (simulated / "crams.csv").write_text(sheet)
-    assert _same_bits(_called(simulated, "cram", "--workers", "2", sheet="crams.csv"), called)
-    succeed("score", called.root, simulated / "samples.csv", simulated / "scored")
-    scored = {record[:3] for record in _records(open_run(str(simulated / "scored"))[0])}
-    assert scored == {record[:3] for record in _records(called)}
-
-
-@pytest.mark.thorough
-def test_without_indels_in_the_counts_one_sentence_says_so(capsys, simulated, tmp_path):
-    counts = tmp_path / "counts"
-    succeed("simulate", "variants", tmp_path, "--rows", "60")
-    code, out, err = run(capsys, "variants", tmp_path / "counts.parquet", counts)
-    assert code == 0
-    sentence = "Indels were not called: these counts do not hold them or come without a reference"
-    assert sentence in " ".join((out + err).split())
-    with pysam.VariantFile(open_run(str(counts))[0].file("variants.vcf.gz")) as file:
-        assert "##vbflows_indels=Indels were not called" in str(file.header)
 
 
 def test_where_no_allele_has_two_reads_nothing_is_fitted(tmp_path):

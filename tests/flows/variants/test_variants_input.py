@@ -1,7 +1,5 @@
 """What variants are called from: files that change, sheets, regions, BED files."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import time

@@ -1,7 +1,5 @@
 """Called bases on the same reads as one record of the VCF, from BAM files."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow.parquet as pq
 import pysam
@@ -186,11 +184,3 @@ def test_each_position_has_the_strand_of_the_reads_that_show_it(sheet):
                 for way in (False, True)
             ]
             assert np.array(own).tolist() == counts.tolist()
-
-
-@pytest.mark.slow
-def test_mnv_of_one_keeps_every_base_apart_and_partitions_do_not_matter(place, sheet):
-    apart = records(called(sheet, sheet.parent / "apart", mnv=1))
-    assert {p for p, n, m in apart if n == m} == {*SAME, *APART, *THREE, *CODON, BY_INDEL, *FAR}
-    cut = records(called(sheet, sheet.parent / "cut", partitions=4))
-    assert cut.keys() == records(place).keys()

@@ -1,7 +1,5 @@
 """Locations where the control has no reads, cases without a control, and what is a warning."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

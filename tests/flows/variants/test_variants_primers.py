@@ -1,7 +1,5 @@
 """Bases of primers do not count: reads that begin within one, by strand, mates and single reads."""
 
-from __future__ import annotations
-
 import numpy as np
 import pysam
 import pytest

@@ -1,7 +1,5 @@
 """Which reads count at a position: of mates that overlap one."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Raw records of a BAM: the counts of htslib's pileup to the read, and sums as by hand."""
 
-from __future__ import annotations
-
 import struct
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Small files that variants are called from, and commands on them."""
 
-from __future__ import annotations
-
 import os
 import time
 from functools import lru_cache

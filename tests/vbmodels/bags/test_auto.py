@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from tests.vbmodels.bags.test_embedding import some_bags
-from vbmodels.bags.bags import Instances, bags, split
+from vbmodels.bags.bags import split
 from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.kernel import KernelOptions
@@ -112,30 +112,6 @@ def test_what_is_weighed_is_predicted_without_the_bag(data, done):
     p = predict(posterior, data, points=POINTS)[1].bag_probability[held]
     chance = np.where(data.label[held] == 1, p, 1 - p)
     assert_allclose(log_p[held, 1], np.log(chance), rtol=1e-6, atol=1e-9)
-
-
-def counted(n, seed):
-    """Bags of few whole numbers, as atoms of molecules have: rows are equal, distances tie."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(3, 12, n)
-    rows = rng.integers(0, 4, (int(sizes.sum()), 3)).astype(float)
-    of = np.repeat(np.arange(n), sizes)
-    hit = np.bincount(of, (rows.sum(axis=1) >= 8.0).astype(float), n)
-    return bags([Instances.from_rows(of, rows, n)], (hit > 0.0).astype(np.int8))
-
-
-@pytest.mark.parametrize("whole_numbers", [False, True])
-def test_partitions_change_nothing_but_rounding(data, whole_numbers):
-    data = counted(60, 2) if whole_numbers else data
-    one, *others = (fit(MODEL, split(data, k), seed=1, max_iter=3000).q for k in (1, 3, 8))
-    found = predict_auto(MODEL, one, data)
-    for q in others:
-        assert q.witness.features.key == one.witness.features.key
-        assert_allclose(q.weights, one.weights, rtol=1e-12)
-        own = predict_auto(MODEL, q, data)
-        assert_allclose(own.probability, found.probability, rtol=1e-12)
-        assert_allclose(own.members, found.members, rtol=1e-12)
-        assert_allclose(own.witness.probability, found.witness.probability, rtol=1e-12)
 
 
 def test_several_modalities_are_united_for_the_witness():

@@ -52,16 +52,6 @@ def left_out(done):
     return np.concatenate([x.log_z for x in done.reduce.local_states(done.iterations - 1)])
 
 
-def test_partitions_change_nothing_but_rounding():
-    """Where all bags search the variances; the contract's row has more bags than that."""
-    data = some_bags()
-    one, four = fitted(data, 1), fitted(data, 4)
-    assert one.q.turn.size
-    a, b = one.q.block_mean, four.q.block_mean
-    assert np.abs(a - b).max() <= 1e-12 * max(1.0, np.abs(a).max())
-    assert_allclose(left_out(one), left_out(four), rtol=0, atol=1e-12)
-
-
 @pytest.mark.thorough
 def test_both_ways_to_the_variances_meet():
     """The search by all bags, dual, and steps from that of some end at the same posterior."""

@@ -186,22 +186,6 @@ def test_sources_are_multiplied_and_integrated():
         assert_allclose(found, stats.norm.moment(power) if power else 1.0, atol=1e-12)
 
 
-@pytest.mark.thorough
-def test_the_labels_tell_the_rate_roughly():
-    errors = []
-    for seed, rate in zip(range(6), (0.1, 0.2, 0.3) * 2, strict=True):
-        batch, truth = simulate_words(
-            np.random.default_rng([seed, 8]), 600, coefficients=typical_coefficients(5, rate)
-        )
-        model = CorpusProbit()
-        done = fit(model, split_documents(batch, 2))
-        assert done.converged
-        assert not done.q.free_rate
-        errors.append(np.log(done.q.rate / truth.keyword_rate))
-    assert np.max(np.abs(errors)) < 0.5
-    assert np.std(errors) < 0.3
-
-
 def test_a_wrong_rate_with_an_sd_is_drawn_to_what_the_labels_say(corpus):
     batch, truth = corpus
     fact, doubted = (

@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
-from scipy.special import logit
 
 from tests.vbmodels.variants.scenarios import DEAMINATED, SCENARIOS, simulate_scenario
-from vbmodels.core.fit import fit
 from vbmodels.variants.counts import units
 from vbmodels.variants.two_groups import posterior
-from vbmodels.variants.two_groups.batch_errors import observed_information, standard_errors
 from vbmodels.variants.two_groups.batch_null import BatchNull, names_of_types
 from vbmodels.variants.two_groups.contexts import (
     CONTEXT_SD,
@@ -99,29 +96,3 @@ def test_a_unit_takes_the_shift_of_its_context_and_a_neighbourless_one_that_of_u
     assert_allclose(q.group(of), N_CONTEXTS * of.kind + of.context)
     kept = of.take(np.array([4, 1]))
     assert_allclose(kept.context, of.context[[4, 1]])
-
-
-@pytest.mark.thorough
-def test_deamination_is_found_in_its_contexts_and_in_no_others():
-    batch = drawn("null_cpg8", 600, seed=3)
-    parts = [batch.take(slice(0, 350)), batch.take(slice(350, None))]
-    q = fit(MODEL, parts, tol=1e-6).q
-    error = standard_errors(
-        observed_information(MODEL, q, parts[0]) + observed_information(MODEL, q, parts[1])
-    ).of_context
-    struck = np.isin(names_of_contexts(), DEAMINATED).reshape(12, N_CONTEXTS)
-    off = q.of_context - np.log(8.0)
-    assert np.all(np.abs(off[struck]) < 4.0 * error[struck])
-    kinds = struck.any(axis=1)
-    calm = q.of_context[~kinds] / error[~kinds]
-    assert np.abs(calm).max() < 5.0  # from where on the report takes one for sure
-    assert np.std(calm) < 1.5
-    assert np.all(q.of_context[struck].min() > q.of_context[kinds][~struck[kinds]].max())
-    # No site looks as much like a variant as in a fit by substitution alone, or differs so far.
-    p = fit(PLAIN, [batch], tol=1e-6).q
-    score, plain = (
-        posterior.log_bayes_factors(model, at, units(batch)) - logit(1.0 - at.pi)
-        for model, at in ((MODEL, q), (PLAIN, p))
-    )
-    assert score.max() < plain.max()
-    assert q.tau < p.tau

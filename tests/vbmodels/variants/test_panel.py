@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 
 from tests.contract.case_panel_null import brute_force
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
-from vbmodels.core.fit import fit
 from vbmodels.core.state import leaves
 from vbmodels.variants.counts import Counts, units
 from vbmodels.variants.panel.model import PanelNull
@@ -61,7 +60,7 @@ def test_one_member_that_carries_nothing_is_the_batch_aware_null_to_the_bit(sens
         assert np.array_equal(first.quantiles, second.quantiles)
 
 
-@pytest.mark.parametrize("matched", [False, True])
+@pytest.mark.parametrize("matched", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_both_marginals_equal_a_uniform_grid_by_other_code(matched):
     batch = drawn(locations=4, members=3, member_replicates=1, carriers=0.3)
     model = PanelNull(matched=matched)
@@ -141,11 +140,3 @@ def test_a_large_panel_outweighs_no_control_of_few_reads():
     assert alone(unit(*reads, depth=depth), matched=True) < 0.0
     # Without a control of the person it is a variant, if one of the germline.
     assert alone(unit(*reads[:1], *reads[2:], depth=depth[1:])) > 6.0
-
-
-@pytest.mark.thorough
-def test_the_spread_between_samples_is_found():
-    batch, _ = simulate_scenario(np.random.default_rng(0), SCENARIOS["simpanel"])
-    done = fit(MODEL, [batch], tol=1e-6)
-    assert abs(done.q.tau - 0.6) < 0.15
-    assert done.converged

@@ -21,7 +21,7 @@ LEVEL = 1e-3
 @pytest.mark.parametrize("n", [4, 12, 200])
 def test_a_true_variant_is_taken_no_more_often_than_the_level_says(kind, n):
     rng = np.random.default_rng(n)
-    many = 4000
+    many = 2000
     own, of = (summed(draw_reads(rng, KINDS[kind], many, k)) for k in (n, 300))
     taken, z = apply_filters(own, of, LEVEL)
     assert set(taken) == {"read_end", "low_mapq", "low_baseq", "near_indel", "many_mismatches"}

@@ -11,7 +11,7 @@ from vbmodels.core.driver import Driver
 from vbmodels.core.fit import InProcess, fit, loop_of
 from vbmodels.core.state import same_bits, tree_sum
 from vbmodels.variants.two_groups.batch_null import BatchNull
-from vbmodels.variants.two_groups.cases import EVERY, Branch, CaseSums, OfCase, Several
+from vbmodels.variants.two_groups.cases import Branch, CaseSums, OfCase, Several
 from vbmodels.variants.two_groups.model import Observed
 
 NAMES = ("ann", "bob", "cid")
@@ -39,17 +39,6 @@ def mixed(data):
     """Return the partitions of all cases, the first of each, then the second of each."""
     columns = [[OfCase(c, p, one) for p, one in enumerate(own)] for c, own in enumerate(data)]
     return [one for row in zip_longest(*columns) for one in row if one is not None]
-
-
-@pytest.mark.thorough
-def test_each_case_has_the_bits_of_its_own_fit(data, alone):
-    model = Several(MODEL, NAMES, tol=1e-7)
-    done = fit(model, mixed(data))
-    assert done.converged
-    assert all(same_bits(one.q, q) for one, q in zip(alone, done.q.of, strict=True))
-    assert (np.diff(done.trace) >= 0.0).all()
-    assert done.trace[-1] == pytest.approx(sum(one.trace[-1] for one in alone), rel=1e-12)
-    assert done.q.active == EVERY
 
 
 def test_tables_of_one_case_are_held_at_a_time(data):

@@ -73,21 +73,6 @@ def test_functions_without_branches_are_the_library_s():
     assert_allclose([elementary.log_gamma_large(v) for v in large], exact[z >= 10.0], rtol=1e-14)
 
 
-@pytest.mark.thorough
-def test_em_finds_the_variants_and_calls_nothing_without_any():
-    for seed, variants in ((0, 14), (1, 0)):
-        batch, truth = simulate(
-            np.random.default_rng(seed), n_locations=200, n_variants=variants, depth=2000
-        )
-        done = fit(MODEL, [batch], tol=1e-6)
-        q = MODEL.anchored(done.q)
-        of = units(batch)
-        called = q_values(local_fdr(log_bf(batch, q), q.pi)) <= 0.05
-        found = set(zip(of.location[called], of.alt[called], strict=True))
-        assert found == set(zip(truth.location, truth.alt, strict=True))
-        assert np.all(np.diff(done.trace) >= 0.0)
-
-
 def test_order_of_replicates_and_empty_ones_change_nothing():
     batch = counts()
     q = start(batch)

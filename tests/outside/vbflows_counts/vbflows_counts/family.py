@@ -1,7 +1,5 @@
 """The pipeline's own functions; partitions, workers, resume and the page are vbflows'."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@
 q = Gamma(beta; shape, rate) prod_g Gamma(lam_g; shape_g, rate_g); every update is exact.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

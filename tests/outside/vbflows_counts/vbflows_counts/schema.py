@@ -1,7 +1,5 @@
 """The tables: one that is read, one that is published."""
 
-from __future__ import annotations
-
 from flows.tables.table import INT64, NUMBER, TEXT, Bound, Column, Table
 
 COUNTS_IN = Table(

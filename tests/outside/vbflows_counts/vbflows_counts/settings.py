@@ -1,7 +1,5 @@
 """What the pipeline is, and its settings."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from flows.settings import RunSettings

@@ -115,15 +115,3 @@ def test_continuous_traits_are_filled_better_than_by_the_features(seed):
     alone = replace(done.q, completion=None)
     sampled = apply(one, alone, batch, local, options).cells
     assert mixture > np.log(sampled[np.arange(len(at[0])), truth[at]]).mean() + 0.01
-
-
-@pytest.mark.thorough
-def test_a_fit_that_is_stopped_before_members_have_learned_is_filled_by_its_features():
-    codes, _ = answers(60)
-    batch = feature_batch(codes, LEVELS)
-    slow = replace(model(), members=Members(4, 2, held_out=Schedule(500, 1)))
-    done = fitted([batch], slow)
-    assert not done.converged
-    assert completion(slow, done.q) is None
-    cells = apply(slow, done.q, batch, None, FeatureOptions()).cells
-    assert_allclose(cells.sum(1), 1.0)
