@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -45,7 +46,7 @@ class PrintedGP(CollapsedGP):
     options: KernelOptions = PRINTED
     sweeps: int | None = 25
 
-    def suff_stats(self, q: Search, batch: Batch, local: None) -> PrintedSums:
+    def suff_stats(self, q: Any, batch: Batch, local: None) -> PrintedSums:
         """Evaluate a partition with s = 1, and sum r."""
         residual = np.zeros(q.features.n_kernels)
         for block in CACHE.blocks(batch, q.features):

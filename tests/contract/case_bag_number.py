@@ -134,7 +134,7 @@ CASE = Case(
     evidence=Evidence(log_evidence=log_evidence, largest_gap=1e-6, strict=False),
     sampler="the posterior given the variances is exact: nothing is approximated",
     recovery=Recovery(error=error, tolerance=0.3, seeds=(0, 1, 2)),
-    best=Best(phase=lambda q: q.stage, max_iter=200),
+    best=Best(phase=lambda q: "sweeps", max_iter=200),
     seeds=(0,),
     partition_rtol=1e-6,
 )

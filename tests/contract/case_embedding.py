@@ -124,7 +124,7 @@ CASE = Case(
         largest_r_hat=1.03,
     ),
     recovery=Recovery(error=error, tolerance=0.16, seeds=(0, 1, 2)),
-    best=Best(phase=lambda q: q.stage, max_iter=2000),
+    best=Best(phase=lambda q: "sweeps", max_iter=2000),
     sweeps=8,
     resume_sweeps=4,
     seeds=(0,),

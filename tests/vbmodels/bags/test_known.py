@@ -37,7 +37,7 @@ def test_the_likelihood_is_that_of_bags_and_their_known_instances():
     model = DirectGP(replace(OPTIONS, leak=False, n_inducing=8))
     q = model.init(model.observe(data), np.random.default_rng(0))
     w = 0.5 * np.random.default_rng(1).standard_normal(q.points.shape)
-    found = model.suff_stats(replace(q, points=w, wanted="gradient"), data, None).value[:, 0]
+    found = model.suff_stats(replace(q, points=w), data, None).value[:, 0]
     of, features = data.modalities[0], q.features
     columns, residual = features.base(of.features)
     for k in range(features.n_kernels):
@@ -79,11 +79,8 @@ def test_partitions_keep_the_known_instances():
     assert part.modalities[0].known.size == part.modalities[0].bag.size
     model = DirectGP(replace(OPTIONS, n_inducing=8))
     q = model.init(model.observe(data), np.random.default_rng(0))
-    whole = evaluate(q.features, q.points + 0.1, split_known(data), wanted="gradient").value
-    parts = [
-        evaluate(q.features, q.points + 0.1, split_known(p), wanted="gradient").value
-        for p in split(data, 3)
-    ]
+    whole = evaluate(q.features, q.points + 0.1, split_known(data)).value
+    parts = [evaluate(q.features, q.points + 0.1, split_known(p)).value for p in split(data, 3)]
     assert_allclose(np.sum(parts, axis=0), whole, rtol=1e-10)
 
 

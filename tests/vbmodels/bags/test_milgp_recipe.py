@@ -11,7 +11,7 @@ from tests.vbmodels.bags.gp_bags import ONE, simulated
 from vbmodels.bags.bags import Instances, bags, split
 from vbmodels.bags.mil_gp.features import feature_map
 from vbmodels.bags.mil_gp.fit import DirectGP
-from vbmodels.bags.mil_gp.gaussian import averages
+from vbmodels.bags.mil_gp.gaussian import Averages
 from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.mil_gp.likelihood import evaluate
 from vbmodels.bags.multilabel import Observed, fold_of_bags
@@ -89,7 +89,7 @@ def test_the_likelihood_with_and_without_a_leak_is_its_definition(options):
         data = data.take(np.arange(20))
     f = feature_map(options, observed_of(data, options), np.random.default_rng(0))
     w, step = np.random.default_rng(1).standard_normal((2, f.n_columns))
-    found = evaluate(f, w[None, None], data, wanted="gradient")
+    found = evaluate(f, w[None, None], data)
     assert_allclose(found.value[0, 0], plain_log_likelihood(f, data, w), rtol=1e-10)
     up, down = (plain_log_likelihood(f, data, w + h * step) for h in (1e-5, -1e-5))
     assert_allclose(found.gradient[0, 0] @ step, (up - down) / 2e-5, rtol=1e-6)
@@ -103,10 +103,10 @@ def test_averaged_curvature_is_the_hessian_of_both_kinds_of_bags():
     mean, step = rng.standard_normal((2, 1, f.n_columns))
     narrow = 1e7 * np.eye(f.n_columns)[None]
     kernel = np.zeros(1, np.int64)
-    found = averages(f, kernel, mean, narrow, data, active=np.ones(1, bool))
+    found = Averages(f, kernel, mean, narrow, np.ones(1, bool)).sums(data)
 
     def gradient(w):
-        return evaluate(f, w[None], data, wanted="gradient").gradient
+        return evaluate(f, w[None], data).gradient
 
     change = (gradient(mean - 1e-5 * step) - gradient(mean + 1e-5 * step))[0, 0] / 2e-5
     assert_allclose(unpack(found.curvature)[0] @ step[0], change, rtol=1e-5, atol=1e-6)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -137,8 +137,6 @@ class Embedding(State, kind="bags/embedding.Embedding"):
     ----------
     map
         The blocks.
-    stage
-        What partitions return: "landmarks", "moments", "rows", "sweep", "folds".
     at
         Searched coordinates of the variances in use, [M]; before there are blocks those of an
         earlier fit, or [0].
@@ -160,7 +158,6 @@ class Embedding(State, kind="bags/embedding.Embedding"):
     """
 
     map: BagMap
-    stage: str
     at: FloatArray
     mean: FloatArray
     factor: FloatArray
@@ -200,6 +197,16 @@ class Embedding(State, kind="bags/embedding.Embedding"):
         """Posterior mean of the weights of the blocks' columns, [D]."""
         return self.turn @ self.mean if self.turn.size else self.mean
 
+    def columns(self, batch: Bags) -> FloatArray:
+        """Return the columns of a partition's labelled bags, from memory where they are."""
+        return CACHE.columns(self.map, self.turn, self.key, batch)
+
+    def sums(self, batch: Bags, local: Sites) -> Sums:
+        """Sum up a sweep over a partition."""
+        columns = self.columns(batch)
+        half = columns * np.sqrt(local.tau)[:, None]  # a product with itself costs half as much
+        return Sums(pack(half.T @ half), columns.T @ local.nu, local.evidence, local.moved)
+
     @property
     def weights(self) -> Weights:
         """The Gaussian of the weights."""
@@ -216,6 +223,71 @@ class Embedding(State, kind="bags/embedding.Embedding"):
         mean, variance = self.weights.marginals(turned)
         rest = (columns**2) @ self.block_variance - (turned**2).sum(axis=1)
         return mean, variance + np.maximum(rest, 0.0)
+
+
+@dataclass(frozen=True)
+class LandmarkBags(State, kind="bags/embedding.LandmarkBags"):
+    """Asks for bags to choose landmarks from."""
+
+    map: BagMap
+    sample_seed: int
+
+    def sums(self, batch: Bags, local: None) -> Any:
+        """Return those of a partition."""
+        return smooth_means(self.map, batch, self.sample_seed)
+
+
+@dataclass(frozen=True)
+class BlockMoments(State, kind="bags/embedding.BlockMoments"):
+    """Asks for what blocks are cut by."""
+
+    map: BagMap
+
+    def sums(self, batch: Bags, local: None) -> Moments:
+        """Return it of a partition."""
+        return moments(self.map, batch)
+
+
+@dataclass(frozen=True)
+class Gathering(State, kind="bags/embedding.Gathering"):
+    """Asks for the bags by which variances are searched: all, or of more than ``gathered`` some."""
+
+    q: Embedding
+    gathered: int
+    sample_seed: int
+
+    def sums(self, batch: Bags, local: None) -> Rows | Drawn:
+        """Return the columns of those of a partition."""
+        known, columns = batch.labelled(), self.q.columns(batch)
+        if self.q.map.n_bags <= self.gathered:
+            return Rows(columns, known.sign)
+        pooled_rows = np.hstack(
+            [*map(pooled, known.modalities), sizes_of(known), known.bag_features]
+        )
+        each, label = self.gathered // 2, known.label.astype(np.int64)
+        return Drawn(sampled_bags(pooled_rows, label, self.sample_seed, columns.__getitem__, each))
+
+
+@dataclass(frozen=True)
+class OfFolds(State, kind="bags/embedding.OfFolds"):
+    """Asks for the sums of each fold of groups, where the sites rest."""
+
+    q: Embedding
+
+    def sums(self, batch: Bags, local: Sites) -> FoldSums:
+        """Return them of a partition."""
+        columns, fold = self.q.columns(batch), fold_of_groups(batch.labelled().group)
+        half = columns * np.sqrt(local.tau)[:, None]
+        own = [fold == f for f in range(FOLDS)]
+        grams = np.array([pack(half[of].T @ half[of]) for of in own])
+        return FoldSums(grams, np.array([columns[of].T @ local.nu[of] for of in own]))
+
+
+class Asking(Protocol):
+    """What is sent to partitions; it says itself what it asks of each."""
+
+    def sums(self, batch: Bags, local: Any) -> Any:
+        """Return it of a partition with these local states."""
 
 
 Q = TypeVar("Q", bound=Embedding)
@@ -259,7 +331,6 @@ class BlockModel:
         nothing = np.empty(0)
         return Embedding(
             map=bag_map(observed, rng),
-            stage="landmarks",
             at=nothing,
             mean=nothing,
             factor=np.empty((0, 0)),
@@ -275,6 +346,10 @@ class BlockModel:
         fresh = self.init(observed, rng)
         return self.near(fresh, before) if isinstance(before, Embedding) else fresh
 
+    def suff_stats(self, q: Asking, batch: Bags, local: Any) -> Any:
+        """Return what a sweep, or what comes before and after them, asks of a partition."""
+        return q.sums(batch, local)
+
     def remembered(self, q: Embedding, batch: Bags) -> int:
         """Return about how many bytes of columns are kept of a partition between sweeps."""
         return 8 * batch.n_bags * min(q.map.n_bags, WIDTH)
@@ -285,26 +360,17 @@ class BlockModel:
 
     def _mapped(self, q: Q) -> Algorithm:
         """Choose landmark bags and cut the blocks."""
-        chosen = yield Evaluate(q)
+        chosen = yield Evaluate(LandmarkBags(q.map, self.sample_seed))
         landmarks = with_landmark_bags(q.map, chosen, np.random.default_rng(q.seed))
-        q = aligned(replace(q, map=landmarks, stage="moments"))
-        return aligned(self._placed(q, (yield Evaluate(q))))
-
-    def _for_map(self, q: Embedding, batch: Bags) -> Any:
-        """Return what a partition adds to the map, at the stages that make it; else None."""
-        if q.stage == "landmarks":
-            return smooth_means(q.map, batch, self.sample_seed)
-        return moments(q.map, batch) if q.stage == "moments" else None
-
-    def _columns(self, q: Embedding, batch: Bags) -> FloatArray:
-        return CACHE.columns(q.map, q.turn, q.key, batch)
+        q = aligned(replace(q, map=landmarks))
+        return aligned(self._placed(q, (yield Evaluate(BlockMoments(q.map)))))
 
     def _placed(self, q: Q, found: Moments) -> Q:
         """Cut the blocks and begin with the variances of an earlier fit, or the prior's middle."""
         placed = with_bases(q.map, found)
         known = q.at.size == len(placed.bases)
         at = q.at if known else np.zeros(len(placed.bases))
-        return replace(q, map=placed, at=at, stage="rows")
+        return replace(q, map=placed, at=at)
 
     def _best_variances(self, q: Embedding, evidence: Evidence) -> FloatArray:
         """Search the variances by their evidence; return the best coordinates."""
@@ -333,49 +399,32 @@ class BlockModel:
 class EmbeddingModel(BlockModel):
     """Blocks of bag features in one probit Gaussian."""
 
-    def local_step(self, q: Embedding, batch: Bags, local: Sites | None) -> Sites:
-        """Update the sites of a partition; before the sweeps they say nothing."""
-        known = batch.labelled()
-        if local is not None and q.stage == "folds":
+    def local_step(self, q: Asking, batch: Bags, local: Sites | None) -> Sites | None:
+        """Update the sites of a partition in a sweep; at first they say nothing."""
+        if not isinstance(q, Embedding):
             return local
-        if local is None or q.stage != "sweep":
+        known = batch.labelled()
+        if local is None:
             zeros = np.zeros(known.n_bags)
             local = Sites(zeros, zeros, zeros, 0.0, 0.0)
-        if q.stage != "sweep":
-            return local
-        marginals = q.weights.marginals(self._columns(q, batch))
+        marginals = q.weights.marginals(q.columns(batch))
         new = update(known.sign, *marginals, local.tau, local.nu, damping(q.sweep))
         return Sites(new.tau, new.nu, new.log_z, new.evidence, new.moved)
-
-    def suff_stats(self, q: Embedding, batch: Bags, local: Sites) -> Any:
-        """Return what the stage wants of a partition."""
-        if (found := self._for_map(q, batch)) is not None:
-            return found
-        columns = self._columns(q, batch)
-        if q.stage == "rows":
-            return self._rows(q, batch.labelled(), columns)
-        half = columns * np.sqrt(local.tau)[:, None]  # a product with itself costs half as much
-        if q.stage == "folds":
-            fold = fold_of_groups(batch.labelled().group)
-            own = [fold == f for f in range(FOLDS)]
-            grams = np.array([pack(half[of].T @ half[of]) for of in own])
-            return FoldSums(grams, np.array([columns[of].T @ local.nu[of] for of in own]))
-        return Sums(pack(half.T @ half), columns.T @ local.nu, local.evidence, local.moved)
 
     def algorithm(self, q: Embedding) -> Algorithm:
         """Make the blocks and search their variances, then sweep to where the sites rest."""
         q = yield Phase(self._blocks(q), "the blocks were being made")
         q = yield Phase(self._sweeps(q))
-        return self._without_folds(q, (yield Sweep(replace(q, stage="folds")))) if q.grouped else q
+        return self._without_folds(q, (yield Sweep(OfFolds(q)))) if q.grouped else q
 
     def _blocks(self, q: Embedding) -> Algorithm:
         """Make the blocks, and search the variances by some of the bags."""
         q = yield from self._mapped(q)
-        found = yield Evaluate(q)
+        found = yield Evaluate(Gathering(q, self.gathered, self.sample_seed))
         rows = found if isinstance(found, Rows) else Rows.drawn(*found.samples)
         at, sites = self._search(q, rows)
         all_there = q.map.n_bags == rows.sign.size
-        q = spanned(replace(q, at=at, stage="sweep", final=all_there), rows.columns)
+        q = spanned(replace(q, at=at, final=all_there), rows.columns)
         return _begun(q, rows, *sites)
 
     def _sweeps(self, q: Embedding) -> Algorithm:
@@ -427,7 +476,7 @@ class EmbeddingModel(BlockModel):
         if not q.grouped:
             return local.log_z
         known = batch.labelled()
-        columns, fold = self._columns(q, batch), fold_of_groups(known.group)
+        columns, fold = q.columns(batch), fold_of_groups(known.group)
         out = np.zeros(known.n_bags)
         for f, (mean, factor) in enumerate(zip(q.fold_mean, q.fold_factor, strict=True)):
             held = fold == f
@@ -439,17 +488,6 @@ class EmbeddingModel(BlockModel):
         """Return log Z_EP + log p(log v) at the sites that ``q`` was made with."""
         constant = q.weights.constant(q.variance)
         return float(stats.evidence) + constant + prior.log_prior(q.at)
-
-    def _rows(self, q: Embedding, known: Bags, columns: FloatArray) -> Rows | Drawn:
-        """Return the columns of the bags by which variances are searched; all are labelled."""
-        if q.map.n_bags <= self.gathered:
-            return Rows(columns, known.sign)
-        pooled_rows = np.hstack(
-            [*map(pooled, known.modalities), sizes_of(known), known.bag_features]
-        )
-        each = self.gathered // 2
-        label = known.label.astype(np.int64)
-        return Drawn(sampled_bags(pooled_rows, label, self.sample_seed, columns.__getitem__, each))
 
     def _search(self, q: Embedding, rows: Rows) -> tuple[FloatArray, tuple[FloatArray, FloatArray]]:
         """Search the variances with the rows in one place; the best coordinates, the last sites."""

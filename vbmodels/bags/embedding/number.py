@@ -124,6 +124,40 @@ class NumberEmbedding(Embedding, kind="bags/embedding.NumberEmbedding"):
     noise: Noise = Noise(SHAPE, RATE)
     fold_noise: tuple[Noise, ...] = field(default_factory=tuple)
 
+    def scaled(self, batch: Bags) -> FloatArray:
+        """Return the numbers of a partition's fitted bags on the model's scale, [n]."""
+        return (batch.labelled().target - self.centre) / self.scale
+
+    def sums(self, batch: Bags, local: Any) -> NumberSums:  # type: ignore[override]
+        """Sum up a partition."""
+        return NumberSums.of(self.columns(batch), self.scaled(batch))
+
+
+@dataclass(frozen=True)
+class GatheringNumbers(State, kind="bags/embedding.GatheringNumbers"):
+    """Asks for all bags or, of more than ``gathered``, for their sums."""
+
+    q: NumberEmbedding
+    gathered: int
+
+    def sums(self, batch: Bags, local: None) -> NumberRows | NumberSums:
+        """Return them of a partition."""
+        if self.q.map.n_bags > self.gathered:
+            return self.q.sums(batch, local)
+        return NumberRows(self.q.columns(batch), self.q.scaled(batch))
+
+
+@dataclass(frozen=True)
+class NumbersOfFolds(State, kind="bags/embedding.NumbersOfFolds"):
+    """Asks for the sums of each fold of groups."""
+
+    q: NumberEmbedding
+
+    def sums(self, batch: Bags, local: Any) -> NumberSums:
+        """Return them of a partition."""
+        fold = fold_of_groups(batch.labelled().group)
+        return NumberSums.by_fold(self.q.columns(batch), self.q.scaled(batch), fold)
+
 
 @dataclass(frozen=True)
 class LeftOutNumbers(State, kind="bags/embedding.LeftOutNumbers"):
@@ -222,13 +256,13 @@ class NumberModel(BlockModel):
         own = {f.name: getattr(fresh, f.name) for f in fields(fresh)}
         return NumberEmbedding(**own, centre=float(spread.mean[0]), scale=sd if sd > 0.0 else 1.0)
 
-    def local_step(self, q: NumberEmbedding, batch: Bags, local: Any) -> LeftOutNumbers | None:
-        """Predict each fitted bag from the others, once there are weights."""
-        if q.stage == "folds":
-            return local if isinstance(local, LeftOutNumbers) else None
-        if q.stage != "sweep":
-            return None
-        columns, y = self._columns(q, batch), self._scaled(q, batch)
+    def local_step(
+        self, q: Any, batch: Bags, local: LeftOutNumbers | None
+    ) -> LeftOutNumbers | None:
+        """Predict each fitted bag from the others in a sweep."""
+        if not isinstance(q, NumberEmbedding):
+            return local
+        columns, y = q.columns(batch), q.scaled(batch)
         mean, leverage = q.weights.marginals(columns)
         free = np.maximum(1.0 - leverage, 1e-10)
         left = (y - mean) / free
@@ -236,31 +270,20 @@ class NumberModel(BlockModel):
         shape = q.noise.shape - 0.5
         return LeftOutNumbers(y - left, np.sqrt(rate / shape / free), 2.0 * shape)
 
-    def suff_stats(self, q: NumberEmbedding, batch: Bags, local: Any) -> Any:
-        """Return what the stage wants of a partition."""
-        if (found := self._for_map(q, batch)) is not None:
-            return found
-        columns, y = self._columns(q, batch), self._scaled(q, batch)
-        if q.stage == "rows" and q.map.n_bags <= self.gathered:
-            return NumberRows(columns, y)
-        if q.stage == "folds":
-            return NumberSums.by_fold(columns, y, fold_of_groups(batch.labelled().group))
-        return NumberSums.of(columns, y)
-
     def algorithm(self, q: NumberEmbedding) -> Algorithm:
         """Make the blocks, search their variances, and sweep once."""
         q = yield Phase(self._blocks(q), "the blocks were being made")
         q, _, elbo = yield from evaluate(self, q)
         yield Show(q, elbo, by_trace=False)
-        return self._without_folds(q, (yield Sweep(replace(q, stage="folds")))) if q.grouped else q
+        return self._without_folds(q, (yield Sweep(NumbersOfFolds(q)))) if q.grouped else q
 
     def _blocks(self, q: NumberEmbedding) -> Algorithm:
         """Make the blocks, search the variances by all bags, and fit the weights."""
         q = yield from self._mapped(q)
-        found = yield Evaluate(q)
+        found = yield Evaluate(GatheringNumbers(q, self.gathered))
         rows = found if isinstance(found, NumberRows) else None
         sums = found if rows is None else NumberSums.of(rows.columns, rows.y)
-        begin = self.global_step(replace(q, stage="sweep", final=True), sums)
+        begin = self.global_step(replace(q, final=True), sums)
         yield Show(begin, self.elbo(begin, sums), by_trace=False)
         block, count = q.map.block, len(q.map.bases)
         if rows is None or rows.y.size > rows.columns.shape[1]:
@@ -288,7 +311,7 @@ class NumberModel(BlockModel):
         """Return the number of each fitted bag given the others, or the groups of other folds."""
         if not q.grouped:
             return local
-        columns, fold = self._columns(q, batch), fold_of_groups(batch.labelled().group)
+        columns, fold = q.columns(batch), fold_of_groups(batch.labelled().group)
         at, width, freedom = np.zeros(fold.size), np.ones(fold.size), np.inf
         each = zip(q.fold_mean, q.fold_factor, q.fold_noise, strict=True)
         for f, (mean, factor, noise) in enumerate(each):
@@ -297,9 +320,6 @@ class NumberModel(BlockModel):
             width[own] = np.sqrt(noise.rate / noise.shape * (1.0 + spread))
             freedom = min(freedom, 2.0 * noise.shape)
         return LeftOutNumbers(at, width, freedom)
-
-    def _scaled(self, q: NumberEmbedding, batch: Bags) -> FloatArray:
-        return (batch.labelled().target - q.centre) / q.scale
 
     def _without_folds(self, q: NumberEmbedding, of: NumberSums) -> NumberEmbedding:
         """Add the posteriors without each fold of groups, at the variances of all bags."""

@@ -18,11 +18,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vbmodels.bags.mil_gp.gaussian import Gaussian, GaussianSums, averages, objective
+from vbmodels.bags.mil_gp.gaussian import Averages, Gaussian, objective
 from vbmodels.bags.mil_gp.known import with_known_instances
+from vbmodels.bags.mil_gp.likelihood import Points, PointsWithCurvature
 from vbmodels.bags.mil_gp.model import CollapsedGP, Search, lower
 from vbmodels.bags.multilabel import Batch
-from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show, Summing
 from vbmodels.core.linalg import cholesky, log_det, unpack
 from vbmodels.core.optimise import BatchedLBFGS
 from vbmodels.core.state import BoolArray, FloatArray, aligned
@@ -47,22 +48,19 @@ class DirectGP(CollapsedGP):
     posterior_form: Literal["laplace", "gaussian"] = "gaussian"
     rise: float = 1e-3
 
-    def suff_stats(self, q: Search, batch: Batch, local: None) -> Any:
-        """Evaluate a partition at the points of ``q``, or return what its stage wants."""
-        batch = with_known_instances(batch)
-        if q.wanted == "averages":
-            return averages(q.features, q.kernel, _mean(q), q.precision, batch, active=q.active)
-        return super().suff_stats(q, batch, local)
+    def suff_stats(self, q: Summing, batch: Batch, local: None) -> Any:
+        """Evaluate a partition."""
+        return q.sums(with_known_instances(batch))
 
     def elbo(self, q: Search, stats: Any) -> float:
         """Return the bound, or the objective of the nearest Gaussian, summed over classes."""
-        if isinstance(stats, GaussianSums):
-            return float(objective(_mean(q), q.precision, stats).sum())
+        if q.nearest:
+            return float(objective(q.mean, q.precision, stats).sum())
         return super().elbo(q, stats)
 
     def algorithm(self, q: Search) -> Algorithm:
         """Find the modes and the kernel value, then the nearest Gaussian, or that alone."""
-        if q.wanted != "averages":
+        if not q.nearest:
             q = yield Phase(self._chosen(q))
         if self.posterior_form == "gaussian":
             q = yield Phase(self._nearest(q))
@@ -70,10 +68,10 @@ class DirectGP(CollapsedGP):
 
     def _chosen(self, q: Search) -> Algorithm:
         """Climb to the modes, and choose the kernel value of each class by its evidence."""
-        sums = yield Evaluate(q)
+        sums = yield Evaluate(q.request())
         yield Show(q, self.elbo(q, sums), by_trace=False)
         bounds, factor = self.bounds(q, sums), self.factor(q, sums)
-        q, shape = replace(q, factor=factor, wanted="gradient"), q.points.shape
+        q, shape = replace(q, factor=factor), q.points.shape
         at = np.einsum(
             "kcqp,kcq->kcp",
             np.broadcast_to(factor[:, None], (*shape[:2], *factor.shape[1:])),
@@ -90,8 +88,8 @@ class DirectGP(CollapsedGP):
         while not search.done.all():
             active = ~search.done.reshape(shape[:2])
             moved = _lower(factor, search.trial.reshape(shape), active, transposed=True)
-            trial = replace(q, points=np.where(active[..., None], moved, q.points), active=active)
-            sums = yield Evaluate(trial)
+            trial = replace(q, points=np.where(active[..., None], moved, q.points))
+            sums = yield Evaluate(Points(q.features, trial.points, active))
             value = self.bounds(trial, sums).ravel()
             gradient = _lower(factor, self.slope(trial, sums), active)
             after = search.updated(value, gradient.reshape(-1, shape[-1]), self.tolerance)
@@ -100,8 +98,7 @@ class DirectGP(CollapsedGP):
             q = replace(q, points=np.where(taken[..., None], trial.points, q.points))
             best = replace(best, value=np.where(taken, sums.value, best.value))
             yield Show(q, self.elbo(q, best), by_trace=False)
-        q = replace(q, wanted="curvature", active=np.full(shape[:2], True))
-        sums = yield Evaluate(q)
+        sums = yield Evaluate(PointsWithCurvature(q.features, q.points, np.full(shape[:2], True)))
         matrix = unpack(sums.matrix)
         factor = cholesky(matrix + np.eye(matrix.shape[-1]), "Gauss-Newton's precision")
         evidence = sums.value - 0.5 * (q.points**2).sum(axis=-1) - 0.5 * log_det(factor)
@@ -113,16 +110,15 @@ class DirectGP(CollapsedGP):
 
     def _nearest(self, q: Search) -> Algorithm:
         """Go on to the Gaussian that is nearest to the posterior at the kernel values."""
-        q = replace(q, wanted="averages", active=np.full(q.kernel.size, True))
-        gaussian = None
+        q, gaussian = replace(q, nearest=True), None
         while True:
             q, gaussian = yield Save((q, gaussian))
             if gaussian is None:
-                sums = yield Evaluate(q)
-                gaussian = Gaussian.start(_mean(q), q.precision, sums)
+                sums = yield Evaluate(q.request())
+                gaussian = Gaussian.start(q.mean, q.precision, sums)
             else:
                 ahead, mean, factor = gaussian.trial()
-                trial = replace(_placed(q, mean, factor), active=~ahead.done)
+                trial = Averages(q.features, q.kernel, mean, factor, ~ahead.done)
                 sums = yield Evaluate(trial)
                 after = ahead.updated(mean, factor, sums, self.rise)
                 taken = (after.mean != gaussian.mean).any(axis=1)[:, None, None]
@@ -140,11 +136,6 @@ def _lower(
     result, some = np.zeros_like(vectors), active.any(axis=1)
     result[some] = lower(factor[some], vectors[some], transposed)
     return result
-
-
-def _mean(q: Search) -> FloatArray:
-    """Return mu of every class at its kernel value, [C, P]."""
-    return q.points[q.kernel, np.arange(q.kernel.size)]
 
 
 def _placed(q: Search, mean: FloatArray, factor: FloatArray) -> Search:

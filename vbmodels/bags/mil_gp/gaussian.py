@@ -48,36 +48,37 @@ class GaussianSums(Stats, kind="bags/mil_gp.GaussianSums"):
     curvature: FloatArray
 
 
-def averages(
-    features: FeatureMap,
-    kernel: IntArray,
-    mean: FloatArray,
-    factor: FloatArray,
-    batch: Batch,
-    *,
-    active: BoolArray,
-) -> GaussianSums:
-    """Average over a partition at q(w) of every class: mean [C, P], factor of A [C, P, P].
+@dataclass(frozen=True)
+class Averages(State, kind="bags/mil_gp.Averages"):
+    """q(w) of every class to average at: mean [C, P], factor of A [C, P, P].
 
-    Classes that are not ``active``, [C], stay 0.
+    Of classes that are not ``active``, [C], the averages stay 0.
     """
-    size = mean.shape[1]
-    half = sobol_normals((FEW if size <= WIDE else MANY) // 2, size, 0)
-    normals = np.concatenate([half, -half]).T
 
-    n_classes = len(mean)
-    value, gradient = np.zeros(n_classes), np.zeros((n_classes, size))
-    curvature = np.zeros((n_classes, size, size))
-    for c in np.flatnonzero(active).tolist():
-        k = int(kernel[c])
-        weights = features.weights[k]
-        drawn = (mean[c] + solve_lower(factor[c], normals, transposed=True).T) * weights
-        for block in CACHE.blocks(batch, features):
-            found = _block(block, features, k, c, drawn)
-            value[c] += found[0]
-            gradient[c] += found[1] * weights
-            curvature[c] += found[2] * np.outer(weights, weights)
-    return GaussianSums(value, gradient, pack(curvature))
+    features: FeatureMap
+    kernel: IntArray
+    mean: FloatArray
+    factor: FloatArray
+    active: BoolArray
+
+    def sums(self, batch: Batch) -> GaussianSums:
+        """Average over a partition."""
+        features, (n_classes, size) = self.features, self.mean.shape
+        half = sobol_normals((FEW if size <= WIDE else MANY) // 2, size, 0)
+        normals = np.concatenate([half, -half]).T
+        value, gradient = np.zeros(n_classes), np.zeros((n_classes, size))
+        curvature = np.zeros((n_classes, size, size))
+        for c in np.flatnonzero(self.active).tolist():
+            k = int(self.kernel[c])
+            weights = features.weights[k]
+            spread = solve_lower(self.factor[c], normals, transposed=True).T
+            drawn = (self.mean[c] + spread) * weights
+            for block in CACHE.blocks(batch, features):
+                found = _block(block, features, k, c, drawn)
+                value[c] += found[0]
+                gradient[c] += found[1] * weights
+                curvature[c] += found[2] * np.outer(weights, weights)
+        return GaussianSums(value, gradient, pack(curvature))
 
 
 def _block(

@@ -17,7 +17,7 @@ q_b = sum_i h_i phi_i/s_i; the part of positive bags that bends upwards is left 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from vbmodels.bags.multilabel import Batch, instances_of, labels_of, rows_of, ru
 from vbmodels.core.linalg import pack
 from vbmodels.core.normal_kernels import log_cdf_and_mills
 from vbmodels.core.special import inverse_mills, log1mexp
-from vbmodels.core.state import BoolArray, FloatArray, IntArray, Stats
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 
 SMALL = 1e-250
 """Below this -l_b is taken from logarithms."""
@@ -190,52 +190,66 @@ class Sums(Stats, kind="bags/mil_gp.Sums"):
     gradient
         [K, C, P].
     matrix
-        phi'phi/s^2 over the instances of bags with a label in some class ("gram"),
-        [K, P (P + 1)/2]; Gauss-Newton's matrix ("curvature"), [K, C, P (P + 1)/2]; else [0].
+        `gram`, [K, P (P + 1)/2], or `curvature`, [K, C, P (P + 1)/2]; [0] where none is wanted.
     """
 
     value: FloatArray
     gradient: FloatArray
     matrix: FloatArray
 
-    @classmethod
-    def zeros(cls, points: FloatArray, wanted: str) -> Sums:
-        """Return sums over no bags."""
-        k, c, p = points.shape
-        size = p * (p + 1) // 2
-        shape = {"gram": (k, size), "curvature": (k, c, size)}.get(wanted, (0,))
-        return cls(np.zeros((k, c)), np.zeros((k, c, p)), np.zeros(shape))
+
+@dataclass(frozen=True)
+class Points(State, kind="bags/mil_gp.Points"):
+    """Points [K, C, P] at which the likelihood and its gradient are evaluated.
+
+    Of kernel values and classes that are not ``active``, [K, C], they stay 0.
+    """
+
+    features: FeatureMap
+    points: FloatArray
+    active: BoolArray
+
+    def sums(self, batch: Batch) -> Sums:
+        """Evaluate a partition."""
+        found = evaluate(self.features, self.points, batch, active=self.active)
+        return replace(found, matrix=self.matrix(batch))
+
+    def matrix(self, batch: Batch) -> FloatArray:
+        """Return what is summed besides."""
+        return np.zeros(0)
+
+
+@dataclass(frozen=True)
+class PointsWithGram(Points, kind="bags/mil_gp.PointsWithGram"):
+    """The first points, with what the bound's precision is made of."""
+
+    def matrix(self, batch: Batch) -> FloatArray:
+        """Return `gram`."""
+        return gram(self.features, batch)
+
+
+@dataclass(frozen=True)
+class PointsWithCurvature(Points, kind="bags/mil_gp.PointsWithCurvature"):
+    """The modes, with Gauss-Newton's matrices there."""
+
+    def matrix(self, batch: Batch) -> FloatArray:
+        """Return `curvature`."""
+        return curvature(self.features, self.points, batch)
 
 
 def evaluate(
-    features: FeatureMap,
-    points: FloatArray,
-    batch: Batch,
-    *,
-    wanted: str,
-    active: NDArray[np.bool_] | None = None,
+    features: FeatureMap, points: FloatArray, batch: Batch, active: BoolArray | None = None
 ) -> Sums:
-    """Evaluate a partition at the points [K, C, P].
+    """Evaluate a partition at the points [K, C, P], w for every kernel value and class.
 
-    Parameters
-    ----------
-    features
-        The feature map.
-    points
-        w for every kernel value and class.
-    batch
-        The partition.
-    wanted
-        "gradient", and with it "gram" or "curvature".
-    active
-        Kernel values, or kernel values and classes, to evaluate, [K] or [K, C]; the others stay
-        0.
+    ``active``: kernel values, or kernel values and classes, to evaluate, [K] or [K, C]; the others
+    stay 0.
     """
-    sums = Sums.zeros(points, wanted)
-    wanted_pairs = np.ones(points.shape[:2], dtype=bool)
+    sums = Sums(np.zeros(points.shape[:2]), np.zeros(points.shape), np.zeros(0))
+    pairs = np.ones(points.shape[:2], dtype=bool)
     if active is not None:
-        wanted_pairs &= active.reshape(len(points), -1)
-    kernel, of = np.nonzero(wanted_pairs)
+        pairs &= active.reshape(len(points), -1)
+    kernel, of = np.nonzero(pairs)
     for block in CACHE.blocks(batch, features):
         # Kernel values of one length have the same columns, which are read once for all of them.
         for length in np.unique(features.which[kernel]):
@@ -243,10 +257,36 @@ def evaluate(
             for first in range(0, own.size, AT_ONCE):
                 some = own[first : first + AT_ONCE]
                 _add_block(sums, block, features, points, kernel[some], of[some])
-        for k in np.flatnonzero(wanted_pairs.any(axis=1)).tolist():
-            if wanted != "gradient":
-                _add_matrix(sums, block, features, points, k, wanted)
     return sums
+
+
+def gram(features: FeatureMap, batch: Batch) -> FloatArray:
+    """Return phi'phi/s^2 over the instances of bags with a label in some class, packed, [K, S]."""
+    total = np.zeros((features.n_kernels, _packed_size(features)))
+    for block in CACHE.blocks(batch, features):
+        for k, weights in enumerate(features.weights):
+            columns = block.columns[features.which[k]]
+            half = (columns / _deviation(block, features, k)[:, None])[known_rows(block)]
+            total[k] += pack((half.T @ half) * (weights[:, None] * weights))
+    return total
+
+
+def curvature(features: FeatureMap, points: FloatArray, batch: Batch) -> FloatArray:
+    """Return Gauss-Newton's matrices of every kernel value and class, packed, [K, C, S]."""
+    total = np.zeros((*points.shape[:2], _packed_size(features)))
+    for block in CACHE.blocks(batch, features):
+        for k, weights in enumerate(features.weights):
+            columns, s = block.columns[features.which[k]], _deviation(block, features, k)
+            t = (block.mean[:, None] + columns @ (points[k] * weights).T) / s[:, None]
+            terms = BagTerms.at(t, block.offsets, block.labels)
+            for c in range(points.shape[1]):
+                own = _curvature(columns, s, t[:, c], terms, block, c)
+                total[k, c] += pack(own * (weights[:, None] * weights))
+    return total
+
+
+def _packed_size(features: FeatureMap) -> int:
+    return features.n_columns * (features.n_columns + 1) // 2
 
 
 def known_rows(block: Block) -> BoolArray:
@@ -281,28 +321,6 @@ def _add_block(
     terms = BagTerms.at(t, block.offsets, block.labels[:, of])
     sums.value[kernel, of] += terms.value.sum(axis=0)
     sums.gradient[kernel, of] += ((terms.slope / s).T @ columns) * weights
-
-
-def _add_matrix(
-    sums: Sums,
-    block: Block,
-    features: FeatureMap,
-    points: FloatArray,
-    k: int,
-    wanted: str,
-) -> None:
-    """Add a block's contribution to the matrices of kernel value k, in place."""
-    columns, weights = block.columns[features.which[k]], features.weights[k]
-    s = _deviation(block, features, k)
-    outer = weights[:, None] * weights
-    if wanted == "gram":
-        half = (columns / s[:, None])[known_rows(block)]
-        sums.matrix[k] += pack((half.T @ half) * outer)
-        return
-    t = (block.mean[:, None] + columns @ (points[k] * weights).T) / s[:, None]
-    terms = BagTerms.at(t, block.offsets, block.labels)
-    for c in range(points.shape[1]):
-        sums.matrix[k, c] += pack(_curvature(columns, s, t[:, c], terms, block, c) * outer)
 
 
 def _curvature(

@@ -18,15 +18,18 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from vbmodels.bags.mil_gp.features import FeatureMap, feature_map
+from vbmodels.bags.mil_gp.gaussian import Averages, GaussianSums
 from vbmodels.bags.mil_gp.kernel import KernelOptions
-from vbmodels.bags.mil_gp.likelihood import Sums, evaluate
+from vbmodels.bags.mil_gp.likelihood import Points, PointsWithGram, Sums
 from vbmodels.bags.multilabel import FOLDS, Batch, Observed
+from vbmodels.core.algorithm import Summing
 from vbmodels.core.linalg import cholesky, log_det, solve_lower, unpack
-from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
+from vbmodels.core.state import FloatArray, IntArray, State
 
 PRINTED = KernelOptions(
     kernel="rbf",
@@ -76,28 +79,25 @@ class Search(State, kind="bags/mil_gp.Search"):
         The feature map.
     points
         mu, [K, C, P].
-    wanted
-        What partitions return at the points besides value and gradient; see `evaluate`.
     factor
         L of I + G, [K, P, P]; [0] before the first evaluation.
-    active
-        Kernel values and classes that still move, [K, C]; classes, [C], where averages are wanted.
     kernel
         Kernel value chosen for each class, [C]; [0] until it is.
     precision
         Factor of the precision of q(w), [C, P, P]; [0] until it is known.
     evidence
         Gauss-Newton's approximation to log p(Y), [K, C]; [0] until it is known.
+    nearest
+        Whether q(w) is the nearest Gaussian, or on its way there.
     """
 
     features: FeatureMap
     points: FloatArray
-    wanted: str
     factor: FloatArray
-    active: BoolArray
     kernel: IntArray
     precision: FloatArray
     evidence: FloatArray
+    nearest: bool = False
 
     @classmethod
     def start(cls, features: FeatureMap, n_classes: int) -> Search:
@@ -105,13 +105,28 @@ class Search(State, kind="bags/mil_gp.Search"):
         return cls(
             features=features,
             points=np.zeros((features.n_kernels, n_classes, features.n_columns)),
-            wanted="gram",
             factor=np.empty(0),
-            active=np.ones((features.n_kernels, n_classes), dtype=bool),
             kernel=np.empty(0, dtype=np.int64),
             precision=np.empty(0),
             evidence=np.empty(0),
         )
+
+    @property
+    def mean(self) -> FloatArray:
+        """mu of every class at its kernel value, [C, P]."""
+        return self.points[self.kernel, np.arange(self.kernel.size)]
+
+    def request(self) -> Points | Averages:
+        """Return what the bound and its slope are made of; at first with `gram`."""
+        if self.nearest:
+            every = np.full(self.kernel.size, True)
+            return Averages(self.features, self.kernel, self.mean, self.precision, every)
+        of = Points if self.factor.size else PointsWithGram
+        return of(self.features, self.points, np.ones(self.points.shape[:2], dtype=bool))
+
+    def sums(self, batch: Batch) -> Sums | GaussianSums:
+        """Evaluate a partition."""
+        return self.request().sums(batch)
 
 
 @dataclass(frozen=True)
@@ -137,18 +152,18 @@ class CollapsedGP:
         features = feature_map(self.options, observed, rng)
         return Search.start(features, observed.positive.size)
 
-    def local_step(self, q: Search, batch: Batch, local: None) -> None:
+    def local_step(self, q: Summing, batch: Batch, local: None) -> None:
         """Do nothing: q(m) follows from q(w) in closed form."""
 
-    def suff_stats(self, q: Search, batch: Batch, local: None) -> Sums:
-        """Evaluate a partition at the points of ``q``."""
-        return evaluate(q.features, q.points, batch, wanted=q.wanted, active=q.active)
+    def suff_stats(self, q: Summing, batch: Batch, local: None) -> Any:
+        """Evaluate a partition."""
+        return q.sums(batch)
 
     def global_step(self, q: Search, stats: Sums) -> Search:
         """Return mu + (I + G)^-1 grad J: coordinate ascent (eqs 17, 18)."""
         factor = self.factor(q, stats)
         moved = q.points + lower(factor, lower(factor, self.slope(q, stats)), transposed=True)
-        return replace(q, points=moved, factor=factor, wanted="gradient")
+        return replace(q, points=moved, factor=factor)
 
     def elbo(self, q: Search, stats: Sums) -> float:
         """Return J summed over classes, each at its kernel value (the best, until chosen)."""
@@ -168,7 +183,7 @@ class CollapsedGP:
 
     def factor(self, q: Search, stats: Sums) -> FloatArray:
         """Return L of I + G (eq 17), from the first evaluation or as it is known."""
-        if q.wanted != "gram":
+        if q.factor.size:
             return q.factor
         gram = unpack(stats.matrix)
         return cholesky(gram + np.eye(gram.shape[-1]), "I + G")
@@ -230,10 +245,9 @@ def at_mean(features: FeatureMap, mean: FloatArray, factor: FloatArray) -> Searc
     return Search(
         features=features,
         points=np.repeat(mean[None, None], FOLDS, axis=1),
-        wanted="averages",
         factor=np.empty(0),
-        active=np.ones(FOLDS, dtype=bool),
         kernel=np.zeros(FOLDS, dtype=np.int64),
         precision=np.repeat(factor[None], FOLDS, axis=0),
         evidence=np.empty(0),
+        nearest=True,
     )

@@ -37,16 +37,18 @@ import numpy as np
 
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.embedding.blocks import ModalityMap
-from vbmodels.bags.embedding.model import Embedding, EmbeddingModel, Sites
+from vbmodels.bags.embedding.model import Asking, Embedding, EmbeddingModel, Sites
 from vbmodels.bags.embedding.pools import Pools
 from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.gaussian import Averages
+from vbmodels.bags.mil_gp.known import with_known_instances
+from vbmodels.bags.mil_gp.likelihood import Points
 from vbmodels.bags.mil_gp.model import Search, at_mean, at_values, near
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.multilabel import FOLDS, Observed, fold_of_groups
 from vbmodels.bags.stack import primary
 from vbmodels.bags.stack.modalities import CACHE, as_witnessed, fold_of, folds_of
 from vbmodels.bags.stack.modalities import observed as united_observed
-from vbmodels.bags.stack.primary import Trials
 from vbmodels.bags.vmmic.model import Collapsed, CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import Posterior
 from vbmodels.core.algorithm import Algorithm, Phase, Show, within
@@ -180,15 +182,22 @@ class Auto(State, kind="bags/stack.Auto"):
     vmmic_start: Collapsed | None = None
     vmmic_folds: tuple[Posterior, ...] = ()
 
+    def sums(self, batch: Bags, local: LeftOut | None) -> MemberStats:
+        """Return the probabilities of a partition's labels by members."""
+        if local is None:
+            raise ValueError("expected the embedding to be fitted before it is weighed")
+        known = batch.labelled()
+        return MemberStats(local.members, known.label.astype(float), fold_of_groups(known.group))
+
 
 @dataclass(frozen=True)
 class Witness(State, kind="bags/stack.Witness"):
-    """Points of the witness to evaluate, and the bags that it sees.
+    """What the witness asks of the bags that it sees.
 
     Attributes
     ----------
-    search
-        The points.
+    asked
+        It, of bags of one modality.
     view
         "some", "all" or "folds": see `vbmodels.bags.stack.modalities.ViewCache.view`.
     maps
@@ -197,10 +206,15 @@ class Witness(State, kind="bags/stack.Witness"):
         Of the bags with labels 0 and 1, where it sees some.
     """
 
-    search: Search
+    asked: Points | Averages | Search
     view: str
     maps: tuple[ModalityMap, ...]
     shares: tuple[float, float]
+
+    def sums(self, batch: Bags, local: Any) -> Any:
+        """Return it of a partition."""
+        seen = CACHE.view(self.maps, batch, self.view, self.shares)
+        return self.asked.sums(with_known_instances(seen))
 
 
 @dataclass(frozen=True)
@@ -322,29 +336,16 @@ class AutoModel:
         return int(8 * (rows * (columns + features.mean.size) + 3 * square))
 
     def local_step(
-        self, q: Auto | Embedding | Witness | Trials, batch: Bags, local: Sites | LeftOut | None
+        self, q: Asking, batch: Bags, local: Sites | LeftOut | None
     ) -> Sites | LeftOut | None:
         """Do the embedding's local step, and keep what it left; at the end what members say."""
-        if isinstance(q, Embedding):
-            sites = local.sites if isinstance(local, LeftOut) else local
-            return self.embedding.local_step(q, batch, sites)
-        if isinstance(q, Auto) and local is not None:
-            return self._left_out(q, batch, local)
-        return local
+        if isinstance(q, Auto):
+            return None if local is None else self._left_out(q, batch, local)
+        return self.embedding.local_step(q, batch, local)  # type: ignore[arg-type]
 
-    def suff_stats(self, q: Auto | Embedding | Witness | Trials, batch: Bags, local: Any) -> Any:
-        """Return what a member needs of a partition, or the labels' probabilities by members."""
-        if isinstance(q, Witness):
-            seen = CACHE.view(q.maps, batch, q.view, q.shares)
-            return self.witness.suff_stats(q.search, seen, None)
-        if isinstance(q, Embedding):
-            return self.embedding.suff_stats(q, batch, local)
-        if isinstance(q, Trials):
-            return q.sums(batch)
-        if local is None:
-            raise ValueError("expected the embedding to be fitted before it is weighed")
-        known = batch.labelled()
-        return MemberStats(local.members, known.label.astype(float), fold_of_groups(known.group))
+    def suff_stats(self, q: Asking, batch: Bags, local: Any) -> Any:
+        """Return what a member asks of a partition, or the labels' probabilities by members."""
+        return q.sums(batch, local)
 
     def elbo(self, q: Auto, stats: MemberStats) -> float:
         """Return the objective of the weights."""
@@ -421,10 +422,10 @@ class AutoModel:
         fitting = within(self.witness.algorithm(start), self._seen_by(q, "all"))
         return Phase(fitting, "the witness was being fitted")
 
-    def _seen_by(self, q: Auto, view: str) -> Callable[[Search], Witness]:
-        """Return what makes of the witness's points what partitions need."""
+    def _seen_by(self, q: Auto, view: str) -> Callable[[Any], Witness]:
+        """Return what makes of what the witness asks what is sent to partitions."""
         maps = q.embedding.map.modalities
-        return lambda search: Witness(search, view, maps, q.shares)
+        return lambda asked: Witness(asked, view, maps, q.shares)
 
     def _weigh(self, q: Auto, shown: bool = True) -> Algorithm:
         """Weigh the members by the labels' probabilities without each bag; add the objective."""

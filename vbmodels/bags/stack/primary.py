@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +56,7 @@ class Trials(State, kind="bags/stack.Trials"):
     points: tuple[Points, ...]
     maps: tuple[ModalityMap, ...]
 
-    def sums(self, batch: Bags) -> TrialSums:
+    def sums(self, batch: Bags, local: Any) -> TrialSums:
         """Evaluate the fits at their points, each on the bags that it may see."""
         parts, found = parts_of(batch, self.maps), []
         for fit, points in zip(self.fits, self.points, strict=True):
