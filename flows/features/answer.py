@@ -34,7 +34,6 @@ from vbmodels.features.forms import Reported, completion, stability
 from vbmodels.features.imputation.model import CompletedGlobal
 from vbmodels.features.imputation.predict import HiddenCells
 from vbmodels.features.imputation.states import MEMBERS, Completion
-from vbmodels.features.laplace_gibbs import LaplaceIBP
 from vbmodels.features.patterns import Patterns
 
 FEWEST_ROWS = 40
@@ -76,14 +75,6 @@ class Member:
     name: str
     weight: float
     loss: float
-
-
-@dataclass(frozen=True)
-class Sampler:
-    """The draws of the collapsed sampler, and those before that are left out."""
-
-    draws: int
-    warmup: int
 
 
 @dataclass(frozen=True)
@@ -129,8 +120,6 @@ class Answer:
         The models that fill missing cells.
     sweeps_to_fill
         The sweeps that these need, where the fit ended before they had learned.
-    sampler
-        Of the inference ``laplace``.
     scored
         Of a score.
     """
@@ -150,7 +139,6 @@ class Answer:
     cells: CellTest | None
     members: tuple[Member, ...]
     sweeps_to_fill: int | None
-    sampler: Sampler | None
     scored: Scored | None = None
 
     @property
@@ -191,7 +179,6 @@ def answer_of(finished: Finished, fit: Reported) -> Answer:
         cells=_test_of_cells(finished) if finished.fit is None else None,
         members=() if filling is None else tuple(_members(filling)),
         sweeps_to_fill=model.members.sweeps() if is_untaught else None,
-        sampler=Sampler(model.draws, model.warmup) if isinstance(model, LaplaceIBP) else None,
     )
     return found if finished.fit is None else _scored(found, finished, finished.fit)
 

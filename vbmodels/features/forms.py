@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.features.draw_kernels import row_keys
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
-from vbmodels.features.ibp.predict import impute_sampled, missing_cells, weights_of_held
+from vbmodels.features.ibp.predict import impute_sampled, missing_cells
 from vbmodels.features.imputation.model import CompletedGlobal, CompletedIBP
 from vbmodels.features.imputation.predict import HiddenCells, filled, hidden_cells
 from vbmodels.features.imputation.states import Completion
-from vbmodels.features.laplace_gibbs import LaplaceIBP
-from vbmodels.features.multinomial import HALVINGS, MultinomialIBP, TextIBP
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.patterns import (
     Selection,
@@ -30,7 +28,6 @@ from vbmodels.features.search.model import SearchIBP
 from vbmodels.features.search.states import SearchGlobal
 from vbmodels.features.table import FeatureBatch
 
-HELD = 8  # sweeps of the weights after a form of the papers
 _LEAST, _STREAM = 5, 7
 
 
@@ -98,7 +95,7 @@ class RowFindings:
 
 
 def make(settings: FeatureOptions) -> Any:
-    """Return the model that of the settings."""
+    """Return the model of the settings."""
     form = PolyaGammaIBP(
         settings.n_features,
         alpha=settings.alpha,
@@ -106,13 +103,6 @@ def make(settings: FeatureOptions) -> Any:
         learn=settings.learn,
         each=settings.variances == "each",
     )
-    if settings.inference == "laplace":
-        return LaplaceIBP(form, settings.sigma2, settings.warmup, settings.draws, HELD)
-    if settings.inference == "multinomial":
-        text = TextIBP(settings.n_features, alpha=settings.alpha, sigma2=settings.sigma2)
-        return MultinomialIBP(
-            text, form, settings.tol, max(1, settings.max_iter - HELD - HALVINGS - 2), HELD
-        )
     return CompletedIBP(SearchIBP(form, settings.starts, rows=settings.search_rows))
 
 
@@ -135,18 +125,11 @@ def read(model: Any, q: Any, settings: FeatureOptions) -> Reported:
 
 def best_of(q: Any) -> FeatureGlobal:
     """Return the Polya-Gamma parameters of a fit."""
-    q = searched(q)
-    if isinstance(q, SearchGlobal):
-        if q.fit is None:
-            raise UnfinishedFit("max_iter ended the fit while its chains were drawing: raise it")
-        return q.fit.q
-    try:
-        return weights_of_held(q)
-    except TypeError as error:
-        raise UnfinishedFit(
-            "max_iter ended the fit before its features were found: raise max_iter (the Laplace "
-            f"sampler needs warmup + draws + {HELD + 1})"
-        ) from error
+    found = searched(q)
+    if found.fit is None:
+        raise UnfinishedFit("max_iter ended the fit while its chains were drawing: raise it")
+    best: FeatureGlobal = found.fit.q
+    return best
 
 
 def apply(
@@ -155,10 +138,7 @@ def apply(
     """Return what the fit says of a partition's rows; ``local`` is None for new ones."""
     rows, columns = missing_cells(batch)
     fit, at = read(model, q, settings), best_of(q)
-    if isinstance(model, LaplaceIBP) and local is not None:
-        nu = local.nu
-    else:
-        nu = row_chances(fit.draws, batch.sign)
+    nu = row_chances(fit.draws, batch.sign)
     members = completion(model, q)
     cells = filled(members, batch) if members else impute_sampled(at, batch, nu)
     return RowFindings(selected(nu[batch.row_of], fit.chosen), rows, columns, cells)
