@@ -60,6 +60,16 @@ class Labels(NamedTuple):
     scores: Sequence[float] | None = None
     mark: str | None = None
 
+    @property
+    def scored_terms(self) -> Iterable[tuple[str, float]]:
+        """The scored terms with their scores."""
+        return zip(self.scored or (), self.scores or (), strict=False)
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it names a term."""
+        return bool(self.keywords or self.scored or self.gold is not None)
+
 
 SEPARATOR = ";"
 """What is between terms where a text holds several."""
