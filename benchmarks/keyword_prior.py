@@ -54,12 +54,11 @@ from vbmodels.keywords.learnt_prior import (
     shipped,
     words_model,
 )
-from vbmodels.keywords.near_duplicates import without_parts
 from vbmodels.keywords.options import DAMPING, WINDOW
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases
-from vbmodels.keywords.selection import word_ranks
+from vbmodels.keywords.selection import without_parts, word_ranks
 from vbmodels.text.candidates import Spans
 
 SOURCE = "LIAAD/KeywordExtractor-Datasets"

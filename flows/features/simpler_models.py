@@ -20,8 +20,7 @@ from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.draw_kernels import draw_uniform, row_keys
 from vbmodels.features.imputation.latent import one_hot
 from vbmodels.features.imputation.predict import HiddenCells
-from vbmodels.features.latent_class_analysis import by_bic, few_classes
-from vbmodels.features.latent_scale import latent_scale
+from vbmodels.features.rivals import by_bic, few_classes, latent_scale
 from vbmodels.features.search.states import SearchGlobal
 from vbmodels.features.table import MISSING, FeatureBatch
 

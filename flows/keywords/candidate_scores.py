@@ -14,7 +14,7 @@ from flows.keywords.settings import SCORES, KeywordSettings
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus.model import CorpusProbit
-from vbmodels.keywords.corpus.reliability import has_few_documents
+from vbmodels.keywords.corpus.selection import has_few_documents
 from vbmodels.keywords.corpus.states import CorpusGlobal, average
 from vbmodels.keywords.graph import ss, textrank
 from vbmodels.keywords.learnt_prior import keyphrases_model, words_model

@@ -18,9 +18,9 @@ from flows.keywords.work import read_wide
 from flows.records.runs import RunPaths
 from flows.records.states import read_state
 from vbmodels.keywords.features import FEATURE_NAMES
-from vbmodels.keywords.hidden_lists import BEST, LabelledDocuments, known_among_best
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
+from vbmodels.keywords.phrases.jackknife import BEST, LabelledDocuments, known_among_best
 from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.units import KeywordBatch
 from vbmodels.text.repeats import Copies

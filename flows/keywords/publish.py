@@ -37,12 +37,13 @@ from vbmodels.keywords.corpus.selection import (
     select_in_documents,
 )
 from vbmodels.keywords.corpus.states import CorpusGlobal
-from vbmodels.keywords.near_duplicates import (
+from vbmodels.keywords.selection import (
+    select_share,
     with_whole_phrases,
     without_near_duplicates,
     without_parts,
+    word_ranks,
 )
-from vbmodels.keywords.selection import select_share, word_ranks
 from vbmodels.text.candidates import UNKNOWN_TRUTH, DocumentTokens, Marks, spans_of
 from vbmodels.text.listed_only import ResultRows
 from vbmodels.text.surfaces import longer_phrases, written

@@ -12,7 +12,7 @@ from benchmarks.prior_learning import ProbitFit, _fit, _line, pooled
 from tests.contract.words_drawn import simulate_words
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
-from vbmodels.keywords.corpus.reliability import has_few_documents
+from vbmodels.keywords.corpus.selection import has_few_documents
 from vbmodels.keywords.learnt_prior import (
     ANY,
     LABEL_FREE_PHRASES,

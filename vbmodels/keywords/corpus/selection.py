@@ -181,3 +181,12 @@ def select_in_documents(
     """Return known words and, in each document, as many new ones as ``level`` allows [W]."""
     chosen = select_new_by_fdr(probability, observed, offsets, level)
     return chosen & (observed | eligible(probability, observed, offsets, most))
+
+
+FEWEST_DOCUMENTS = 100
+"""Documents from which on a false discovery rate may be relied on."""
+
+
+def has_few_documents(q: CorpusGlobal) -> bool:
+    """Whether a regression without a learnt prior has few documents."""
+    return q.n_documents < FEWEST_DOCUMENTS and q.spread <= 1.0
