@@ -16,14 +16,13 @@ import numpy as np
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.embedding.blocks import ModalityMap
 from vbmodels.bags.embedding.pools import Pools
-from vbmodels.bags.memory import Memory
 from vbmodels.bags.multilabel import FOLDS, Spread
 from vbmodels.bags.vmmic.layout import CONSTANT, Scaling
 from vbmodels.bags.vmmic.likelihood import Likelihood
 from vbmodels.bags.vmmic.model import CollapsedVMMIC, Search
 from vbmodels.bags.vmmic.posterior import ModeSearch, Posterior, Sums, predict
 from vbmodels.core.algorithm import Algorithm, Save, Show, Sweep
-from vbmodels.core.state import FloatArray, IntArray, State, Stats, aligned
+from vbmodels.core.state import FloatArray, IntArray, Memory, State, Stats, aligned
 
 MOST_FEATURES = 300
 """Most features of an instance, all modalities together: time goes with their square."""
