@@ -6,9 +6,10 @@ Each distinct token is tagged once, as most text is made of words that were ther
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -157,33 +158,6 @@ class Tokens:
     in_sentences: BoolArray
 
 
-class _Kinds:
-    """Numbers of distinct tokens, of each language its own, as they come."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.languages: list[str] = []
-        self._numbers: dict[str, _Numbers] = {}
-
-    def of(self, language: str) -> _Numbers:
-        """Return the numbers of a language's tokens."""
-        if language not in self._numbers:
-            self._numbers[language] = _Numbers(self, language)
-        return self._numbers[language]
-
-
-class _Numbers(dict[str, int]):
-    def __init__(self, kinds: _Kinds, language: str) -> None:
-        super().__init__()
-        self._kinds, self._language = kinds, language
-
-    def __missing__(self, token: str) -> int:
-        number = self[token] = len(self._kinds.names)
-        self._kinds.names.append(token)
-        self._kinds.languages.append(self._language)
-        return number
-
-
 def _with_title(text: str) -> str:
     """Set the first line apart, a sentence of its own, where it is a title.
 
@@ -210,7 +184,9 @@ def read_tokens(
     readings
         [D] how each was read.
     """
-    kinds = _Kinds()
+    counter = count()
+    # Of each language its own, numbered as they come.
+    kinds: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(counter.__next__))
     token, sentence, given, in_sentences, labels = [], [], [], [], []
     readings: list[Reading] = []
     where: Any
@@ -239,16 +215,17 @@ def read_tokens(
         in_sentences.append(where is not None)
         where = np.full(len(tokens), kernels.UNKNOWN) if where is None else where
         readings.append(Reading(language, out, *about))
-        number_of = kinds.of(language or ENGLISH).__getitem__
+        number_of = kinds[language or ENGLISH].__getitem__
         token.append(np.fromiter(map(number_of, tokens), np.int64, len(tokens)))
         sentence.append(np.array(where, np.int64))
         given.append(codes)
     none = np.zeros(0, np.int64)
     every = np.concatenate([none, *token])
     offsets = np.cumsum([0, *map(len, token)])
+    by_number = sorted((n, t, language) for language, own in kinds.items() for t, n in own.items())
     found = Tokens(
-        kinds.names,
-        kinds.languages,
+        [name for _, name, _ in by_number],
+        [language for _, _, language in by_number],
         every,
         every,
         np.concatenate([none, *sentence]),
