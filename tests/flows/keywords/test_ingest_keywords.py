@@ -12,8 +12,8 @@ from flows.keywords.input.shards import rows_of, table_of
 from flows.keywords.schema import DOCUMENTS
 from flows.tables.checks import Checker
 from tests.flows.keywords.one_corpus import features_of, words_of
+from tests.vbmodels.keywords.keyword_documents import adjacency
 from vbmodels.keywords.candidate_counts import added
-from vbmodels.keywords.graph import adjacency
 from vbmodels.text.reading import Named
 from vbmodels.text.tokens import Labels, Row, read_tokens
 from vbmodels.text.words import POS_GROUPS, Normaliser, TextOptions
