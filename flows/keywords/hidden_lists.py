@@ -23,7 +23,7 @@ from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.jackknife import BEST, LabelledDocuments, known_among_best
 from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.units import KeywordBatch
-from vbmodels.text.repeats import Copies
+from vbmodels.text.tokens import Copies
 
 MOST_DOCUMENTS, MOST_PARTITIONS, MOST_ROWS = 500, 50, 200_000
 FEWEST_DOCUMENTS = 10

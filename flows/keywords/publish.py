@@ -45,8 +45,7 @@ from vbmodels.keywords.selection import (
     word_ranks,
 )
 from vbmodels.text.candidates import UNKNOWN_TRUTH, DocumentTokens, Marks, spans_of
-from vbmodels.text.listed_only import ResultRows
-from vbmodels.text.surfaces import longer_phrases, written
+from vbmodels.text.result_rows import ResultRows, longer_phrases, written
 
 DEFAULT_SHARE = 1 / 3  # of the words, selected by scores without a posterior (the papers' rule)
 

@@ -64,9 +64,8 @@ from vbmodels.tables.frames import is_frame, like, values_of
 from vbmodels.text.candidate_words import Vocabulary
 from vbmodels.text.languages import named, plain
 from vbmodels.text.reading import Named
-from vbmodels.text.repeats import find_copies, shared_sentences
-from vbmodels.text.surfaces import longer_phrases
-from vbmodels.text.tokens import completed
+from vbmodels.text.result_rows import longer_phrases
+from vbmodels.text.tokens import completed, find_copies, shared_sentences
 from vbmodels.text.words import TextOptions
 
 

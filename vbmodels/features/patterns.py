@@ -125,26 +125,20 @@ class Occurrence:
     ----------
     total
         [F] rows with each feature.
-    single
-        [F] rows with that feature and no other.
     none
         Rows without any.
     joint
         [F, F] rows with both.
     product
         [F, F] what that would be if features were independent.
-    conditional
-        [F, F] of the rows with the first, those with the second; NaN where none has the first.
     frequent
         The most frequent patterns with their numbers of rows.
     """
 
     total: FloatArray
-    single: FloatArray
     none: float
     joint: FloatArray
     product: FloatArray
-    conditional: FloatArray
     frequent: list[tuple[tuple[int, ...], int]]
 
 
@@ -152,19 +146,14 @@ def occurrence(found: Patterns, most: int = 20) -> Occurrence:
     """Tabulate how often features occur alone and together."""
     z, counts = found.patterns.astype(np.float64), found.counts
     n = counts.sum()
-    size = z.sum(1)
     joint = (z * counts[:, None]).T @ z / n
     total = np.diagonal(joint).copy()
-    conditional = np.full_like(joint, np.nan)
-    np.divide(joint, total[:, None], out=conditional, where=total[:, None] > 0)
     order = np.argsort(-found.counts, kind="stable")[:most]
     return Occurrence(
         total=total,
-        single=counts @ (z * (size == 1)[:, None]) / n,
-        none=float(counts @ (size == 0) / n),
+        none=float(counts @ (z.sum(1) == 0) / n),
         joint=joint,
         product=np.outer(total, total),
-        conditional=conditional,
         frequent=[
             (tuple(np.flatnonzero(found.patterns[i]).tolist()), round(float(counts[i])))
             for i in order

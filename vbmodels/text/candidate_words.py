@@ -2,7 +2,7 @@
 
 A term of the user's vocabulary is a candidate whatever its signs, stop words and length. A known
 keyphrase that the rules for candidates do not find is none: it is in the result alone
-(`vbmodels.text.listed_only`).
+(`vbmodels.text.result_rows`).
 """
 
 from __future__ import annotations

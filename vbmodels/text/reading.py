@@ -36,9 +36,8 @@ from vbmodels.text.candidates import (
     spans_of,
 )
 from vbmodels.text.languages import NOUNS_IN_CAPITALS
-from vbmodels.text.listed_only import ListedPhrase, Unmatched, listed_word, sort_out
-from vbmodels.text.repeats import Originals, Sample
-from vbmodels.text.tokens import Labels, Row, Tokens, distinct, read_tokens
+from vbmodels.text.result_rows import ListedPhrase, Unmatched, listed_word, sort_out
+from vbmodels.text.tokens import Labels, Originals, Row, Sample, Tokens, distinct, read_tokens
 from vbmodels.text.words import MOST_KNOWN, MOST_TOKENS, POS_GROUPS, Normaliser, TextOptions
 
 MAX_NAMED = 100
@@ -258,7 +257,7 @@ def read_documents(
     vocabulary
         Phrases that are candidates wherever a text has them.
     shared
-        Numbers of sentences that are left out (`repeats`).
+        Numbers of sentences that are left out (`Sample`).
     """
     tokens, labels, readings = read_tokens(rows, options, shared)
     words = candidate_words(tokens, options, phrases)

@@ -54,16 +54,14 @@ def number_of(q: CorpusGlobal, given: float | None) -> int:
 def most_new(most: int, observed: BoolArray, offsets: IntArray) -> IntArray:
     """Return how many new candidates a document may have [D], its known ones counted."""
     known = np.diff(np.concatenate([[0], np.cumsum(observed)])[offsets])
-    left: IntArray = np.maximum(most - known, 0)
-    return left
+    return np.asarray(np.maximum(most - known, 0))
 
 
 def bins_of(probability: FloatArray) -> IntArray:
     """Return each word's bin [W], the surest in the last one."""
     with np.errstate(divide="ignore"):
         place = (logit(probability) + LARGEST) * (BINS / (2.0 * LARGEST))
-    bins: IntArray = np.clip(np.floor(place), 0, BINS - 1).astype(np.int64)
-    return bins
+    return np.asarray(np.clip(np.floor(place), 0, BINS - 1).astype(np.int64))
 
 
 def probability_of(least: int) -> float:
