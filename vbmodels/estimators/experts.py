@@ -26,7 +26,7 @@ from vbmodels.estimators.base import (
     parameter,
     weighted,
 )
-from vbmodels.estimators.effect_plots import draw_all, draw_named
+from vbmodels.estimators.effect_plots import draw, spread_lines
 from vbmodels.estimators.expert_tables import ExpertTable, RowLabels
 from vbmodels.experts.additive.gaussian import GaussianAdditive, TargetRows
 from vbmodels.experts.additive.one_vs_rest import ClassRows, SeveralPosterior
@@ -221,21 +221,12 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         if self.inference == "additive":
             rest = " against the rest" if len(self.classes_) > 2 else ""
             of = f" of {self.classes_[-1]}{rest}"
-            effects, pairs = self._effects(None)
             head = f"What moves the log odds{of} most (standard deviation over rows):"
-            moved = [(one.column, one.spread) for one in effects]
-            moved += [(" and ".join(one.columns), one.spread) for one in pairs]
-            moved = sorted(moved, key=lambda one: -one[1])[:MOST]
-            width = max(len(name) for name, _ in moved) if moved else 0
-            return [head, *(f"  {name:<{width}}  {spread:.3g}" for name, spread in moved)]
+            return [head, *spread_lines(*self._effects(None), MOST)]
         head = f"Largest weights (log odds of {self.classes_[1]} for each standard deviation of a "
         head += "column, of a category 1 against the reference, 95 %):"
-        return [head, *lines_of(self._largest())]
-
-    def _largest(self) -> Any:
-        table = self.coefficients_
-        table = table if len(table) else self.experts_
-        return largest(table, ("label", "expert", "role", "column"))
+        table = self.coefficients_ if len(self.coefficients_) else self.experts_
+        return [head, *lines_of(largest(table, ("label", "expert", "role", "column")))]
 
     def _compared(self, X: Any, y: Any) -> str:
         return classified(self, X, y, self._share)
@@ -272,10 +263,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
                 f"expected inference additive for pictures of columns, got {self.inference}: "
                 "experts_ has its weights"
             )
-        effects, pairs = self._effects(label)
-        if column is None:
-            return draw_all(effects, pairs, ax, "log odds")
-        return draw_named(effects, pairs, column, ax, "log odds")
+        return draw(*self._effects(label), column, ax, "log odds")
 
     def _effects(self, label: Any) -> tuple[tuple[Effect, ...], tuple[PairEffect, ...]]:
         """Return the effects of the additive form, of a class against the rest."""
@@ -524,10 +512,7 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
             Those drawn on; of all columns an array.
         """
         check_is_fitted(self)
-        effects, pairs = self._effects()
-        if column is None:
-            return draw_all(effects, pairs, ax, "added to the target")
-        return draw_named(effects, pairs, column, ax, "added to the target")
+        return draw(*self._effects(), column, ax, "added to the target")
 
     def _effects(self) -> tuple[tuple[Effect, ...], tuple[PairEffect, ...]]:
         """Return what columns and pairs add, in the target's unit."""
@@ -544,13 +529,8 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
         )
 
     def _weights(self) -> list[str]:
-        effects, pairs = self._effects()
-        moved = [(one.column, one.spread) for one in effects]
-        moved += [(" and ".join(one.columns), one.spread) for one in pairs]
-        moved = sorted(moved, key=lambda one: -one[1])[:MOST]
-        width = max((len(name) for name, _ in moved), default=0)
         head = "What moves the target most (standard deviation over rows):"
-        return [head, *(f"  {name:<{width}}  {spread:.3g}" for name, spread in moved)]
+        return [head, *spread_lines(*self._effects(), MOST)]
 
     def _compared(self, X: Any, y: Any) -> str:
         y = self._numbers(y)
