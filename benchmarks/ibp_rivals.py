@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 from vbmodels.features.draw_kernels import draw_omega, row_keys
 from vbmodels.features.ibp.predict import category_probabilities, missing_cells
-from vbmodels.features.latent_class_analysis import by_bic
-from vbmodels.features.latent_class_analysis import latent_classes as one_fit
+from vbmodels.features.rivals import by_bic
+from vbmodels.features.rivals import latent_classes as one_fit
 from vbmodels.features.table import FeatureBatch, signs_of
 
 Table = NDArray[np.float64]

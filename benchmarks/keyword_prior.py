@@ -39,7 +39,7 @@ from benchmarks.labelled_corpora import (
     read_corpus,
     whole_corpus,
 )
-from benchmarks.prior_learning import WholeCorpus, combine, fit_phrases, fit_words, pooled
+from benchmarks.prior_learning import WholeCorpus, combine, fit_phrases, fit_words, pooled, text_of
 from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.estimators.documents import Corpus
@@ -54,12 +54,11 @@ from vbmodels.keywords.learnt_prior import (
     shipped,
     words_model,
 )
-from vbmodels.keywords.near_duplicates import without_parts
 from vbmodels.keywords.options import DAMPING, WINDOW
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases
-from vbmodels.keywords.selection import word_ranks
+from vbmodels.keywords.selection import without_parts, word_ranks
 from vbmodels.text.candidates import Spans
 
 SOURCE = "LIAAD/KeywordExtractor-Datasets"
@@ -351,7 +350,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     corpora = {name: load(name, args.data, args.documents) for name in names}
     if args.make:
         found = learn_keyword_prior([corpora[name] for name in names if name in KINDS])
-        args.make.write_text(found.to_json(), encoding="utf-8")
+        args.make.write_text(text_of(found), encoding="utf-8")
         return 0
     with threadpool_limits(1):
         chosen_names = [name for name in args.corpora.split(",") if name in corpora]

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.prior_learning import WholeCorpus, learn_prior
 from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.estimators.documents import Corpus, ReadPart
-from vbmodels.keywords.learnt_prior import ANY, KINDS, LearntPrior
+from vbmodels.keywords.learnt_prior import ANY, MARKED, SOME, LearntPrior
 from vbmodels.keywords.options import DAMPING, WINDOW
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.text.candidate_words import NO_VOCABULARY
@@ -19,6 +19,8 @@ from vbmodels.text.languages import AUTO
 from vbmodels.text.reading import read_documents
 from vbmodels.text.tokens import Labels, Row
 from vbmodels.text.words import TextOptions
+
+KINDS = (ANY, MARKED, SOME)
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class LabelledCorpus:
 
 
 def learn_keyword_prior(corpora: Sequence[LabelledCorpus]) -> LearntPrior:
-    """Learn a prior from labelled corpora; write its ``to_json()`` to a file to use it.
+    """Learn a prior from labelled corpora; write its `text_of` to a file to use it.
 
     Raises
     ------

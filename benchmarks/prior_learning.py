@@ -14,8 +14,10 @@ the constant, as a new corpus will have them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri
@@ -28,6 +30,7 @@ from vbmodels.keywords.learnt_prior import (
     ANY,
     LABEL_FREE_PHRASES,
     LABEL_FREE_WORDS,
+    VERSION,
     LearntPrior,
     LearntUnit,
 )
@@ -216,3 +219,17 @@ def _line(fits: Sequence[ProbitFit]) -> RateLine:
         line = np.linalg.solve(bend, x.T @ y / sd**2 + prior @ np.array([0.0, SLOPE]))
         sd = float(np.sqrt((np.sum((y - x @ line) ** 2) + RATE_SD**2) / (count - 0.5)))
     return RateLine(float(line[0]), float(line[1]), sd * float(np.sqrt(1.0 + 1.0 / count)))
+
+
+def text_of(prior: LearntPrior) -> str:
+    """Return the text of a prior's file."""
+    found = {"version": VERSION, **asdict(prior)}
+    return json.dumps(_rounded(found), indent=1, ensure_ascii=False) + "\n"
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 4)
+    if isinstance(value, dict):
+        return {name: _rounded(one) for name, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value

@@ -70,7 +70,7 @@ def variants(file: str) -> None:
 
 def features(file: str) -> None:
     """Latent classes by EM from some starts, their number by BIC."""
-    from vbmodels.features.latent_class_analysis import by_bic
+    from vbmodels.features.rivals import by_bic
 
     table = pq.read_table(file).to_pandas().set_index("id")
     codes = [table[name].factorize()[0][:, None] for name in table]  # -1 where missing

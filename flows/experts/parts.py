@@ -19,7 +19,7 @@ from vbmodels.experts.bmem.metropolis import QUANTITIES
 from vbmodels.experts.effects import QUANTILES, Effect, GroupEffect, PairEffect
 from vbmodels.experts.forms import AnyPosterior
 from vbmodels.experts.posterior import Component
-from vbmodels.tables.scales import order_of
+from vbmodels.tables.levels import order_of
 
 MOST_BARS, MOST_PAIRS, MOST_OF_CLASS = 12, 6, 3
 """Bars of the strongest columns, pairs, and columns of each of several classes."""

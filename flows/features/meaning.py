@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from flows.evaluate.estimate import Estimate
 from flows.features.input.categories import Column
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, Stats
-from vbmodels.features.contrasts import contrast_sums, information, places
 from vbmodels.features.draw_kernels import draw_uniform, row_keys
 from vbmodels.features.forms import Stability
+from vbmodels.features.patterns import contrast_sums, information, places
 
 ROWS = 1000
 """About so many rows, drawn by their numbers, are compared; of fewer, all."""

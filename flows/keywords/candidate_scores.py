@@ -23,18 +23,18 @@ from flows.records.states import read_state
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus.model import CorpusProbit
-from vbmodels.keywords.corpus.reliability import has_few_documents
+from vbmodels.keywords.corpus.selection import has_few_documents
 from vbmodels.keywords.corpus.states import CorpusGlobal, average
 from vbmodels.keywords.features import FEATURE_NAMES
-from vbmodels.keywords.hidden_lists import BEST, LabelledDocuments, known_among_best
 from vbmodels.keywords.learnt_prior import keyphrases_model, words_model
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
+from vbmodels.keywords.phrases.jackknife import BEST, LabelledDocuments, known_among_best
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.units import KeywordBatch
 from vbmodels.keywords.vbss.coordinate_ascent import Form
 from vbmodels.keywords.vbss.model import VBSS
-from vbmodels.text.repeats import Copies
+from vbmodels.text.tokens import Copies
 
 
 def model_of(settings: KeywordSettings) -> Any:

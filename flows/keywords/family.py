@@ -78,7 +78,7 @@ from vbmodels.text.candidate_words import NO_VOCABULARY, Vocabulary
 from vbmodels.text.candidates import DocumentTokens, Marks, spans_of, stem_keys
 from vbmodels.text.languages import AUTO, LanguageError, plain, stop_words
 from vbmodels.text.reading import Named
-from vbmodels.text.repeats import Copies, Originals, Sample, find_copies, shared_sentences
+from vbmodels.text.tokens import Copies, Originals, Sample, find_copies, shared_sentences
 from vbmodels.text.words import TextOptions
 
 EVERY = "every"  # partitions with the documents that do not count in a fit

@@ -37,15 +37,14 @@ from vbmodels.keywords.corpus.selection import (
     select_in_documents,
 )
 from vbmodels.keywords.corpus.states import CorpusGlobal
-from vbmodels.keywords.near_duplicates import (
+from vbmodels.keywords.selection import (
     with_whole_phrases,
     without_near_duplicates,
     without_parts,
+    word_ranks,
 )
-from vbmodels.keywords.selection import word_ranks
 from vbmodels.text.candidates import UNKNOWN_TRUTH, DocumentTokens, Marks, spans_of
-from vbmodels.text.listed_only import ResultRows
-from vbmodels.text.surfaces import longer_phrases, written
+from vbmodels.text.result_rows import ResultRows, longer_phrases, written
 
 
 @dataclass(frozen=True)

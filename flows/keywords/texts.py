@@ -20,7 +20,7 @@ from vbmodels.core.draws import text_key
 from vbmodels.core.state import IntArray
 from vbmodels.text.candidates import Marks, Spans
 from vbmodels.text.cleaning import cleaned
-from vbmodels.text.listed_only import ResultRows
+from vbmodels.text.result_rows import ResultRows
 
 BYTES = 1_900_000
 """Of all texts on the page: with its charts' script it has less than 3 MB."""
@@ -155,7 +155,7 @@ def shown_documents(
     table
         Rows of the table keywords/, those of ``result``.
     marks, forms
-        As `vbmodels.text.surfaces.written` takes them.
+        As `vbmodels.text.result_rows.written` takes them.
     """
     texts = storage.read_table(paths.part("texts", index)).to_pylist()
     number = {name: d for d, name in enumerate(names)}

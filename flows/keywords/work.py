@@ -17,8 +17,8 @@ from flows.records import json_files
 from flows.records.runs import RunPaths
 from flows.records.states import read_state
 from vbmodels.core.state import State, to_bytes
-from vbmodels.text.listed_only import ListedPhrase
 from vbmodels.text.reading import Report
+from vbmodels.text.result_rows import ListedPhrase
 
 S = TypeVar("S", bound=State)
 

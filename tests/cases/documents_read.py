@@ -4,7 +4,7 @@ from flows.keywords.input.documents import Prepared
 from flows.keywords.input.reading import Reading
 from vbmodels.text.candidates import Spans, spans_of
 from vbmodels.text.reading import Named, Report
-from vbmodels.text.surfaces import Written, written
+from vbmodels.text.result_rows import Written, written
 
 
 def reading(report: Report) -> Reading:

@@ -12,7 +12,7 @@ import pytest
 from flows.keywords.input.documents import prepare
 from tests.cases.documents_read import candidates
 from vbmodels.text.candidates import spans_of
-from vbmodels.text.listed_only import ResultRows
+from vbmodels.text.result_rows import ResultRows
 from vbmodels.text.words import TextOptions
 
 SIGNS = (

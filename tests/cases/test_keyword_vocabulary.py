@@ -11,7 +11,7 @@ from flows.keywords.input.documents import prepare
 from flows.keywords.input.term_lists import terms_of, with_digest
 from tests.cases.documents_read import candidates
 from tests.flows.commands import run
-from vbmodels.keywords.near_duplicates import without_near_duplicates, without_parts
+from vbmodels.keywords.selection import without_near_duplicates, without_parts
 from vbmodels.text.candidate_words import Vocabulary
 from vbmodels.text.words import TextOptions
 

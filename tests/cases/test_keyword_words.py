@@ -6,7 +6,7 @@ from vbmodels.estimators import KeywordExtractor
 from vbmodels.text.cleaning import cleaned
 from vbmodels.text.languages import ENGLISH
 from vbmodels.text.reading import read_documents
-from vbmodels.text.surfaces import written
+from vbmodels.text.result_rows import written
 from vbmodels.text.tokens import Labels, Row, split_terms, without_mark
 from vbmodels.text.words import TextOptions
 

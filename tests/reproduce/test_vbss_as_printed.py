@@ -7,7 +7,7 @@ import pytest
 
 from reproduce.keyword_documents import batch_of, fit_documents
 from reproduce.vbss_as_printed import PrintedVBSS
-from vbmodels.keywords.graph import adjacency
+from tests.vbmodels.keywords.keyword_documents import adjacency
 from vbmodels.keywords.selection import select_by_fdr
 from vbmodels.keywords.vbss.model import VBSS
 

@@ -56,10 +56,11 @@ def solve_lower(factor: FloatArray, right: FloatArray, transposed: bool = False)
     which has its loop in C.
     """
     if factor.ndim == 2 and right.ndim == 2:
-        result: FloatArray = solve_triangular(
-            factor, right, lower=True, trans=1 if transposed else 0, check_finite=False
+        return np.asarray(
+            solve_triangular(
+                factor, right, lower=True, trans=1 if transposed else 0, check_finite=False
+            )
         )
-        return result
     left = np.swapaxes(factor, -1, -2) if transposed else factor
     return np.asarray(np.linalg.solve(left, right), dtype=np.float64)
 

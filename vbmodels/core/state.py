@@ -12,9 +12,10 @@ import hashlib
 import io
 import json
 import struct
+import weakref
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -375,3 +376,27 @@ def _restore(tree: Any, arrays: dict[str, NDArray[Any]], source: str) -> Any:
             f"{sorted(names)}, the file has {sorted(values)}"
         )
     return cls(**values)
+
+
+M = TypeVar("M")
+
+
+class Memory(Generic[M]):
+    """The last thing that was made of each batch, under its key; a memory, never a meaning.
+
+    Entries go with their batch, and when another key is requested.
+    """
+
+    def __init__(self) -> None:
+        self.kept: dict[int, tuple[bytes, M]] = {}
+
+    def of(self, batch: Any, key: bytes, make: Callable[[], M]) -> M:
+        """Return what is made of a batch under this key, from memory where it is."""
+        known = self.kept.get(id(batch))
+        if known is not None and known[0] == key:
+            return known[1]
+        made = make()
+        if id(batch) not in self.kept:
+            weakref.finalize(batch, self.kept.pop, id(batch), None)
+        self.kept[id(batch)] = (key, made)
+        return made

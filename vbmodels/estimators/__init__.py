@@ -1,11 +1,15 @@
 """scikit-learn estimators over the same models and the same loop as the pipelines."""
 
 from vbmodels.estimators.bag_data import to_bags
-from vbmodels.estimators.bags import MILGPClassifier, MultimodalMIC, StackedBagClassifier
-from vbmodels.estimators.experts import MixtureOfExperts
+from vbmodels.estimators.bags import (
+    BagRegressor,
+    MILGPClassifier,
+    MultimodalMIC,
+    StackedBagClassifier,
+)
+from vbmodels.estimators.experts import AdditiveRegressor, MixtureOfExperts
 from vbmodels.estimators.features import LatentFeatures
 from vbmodels.estimators.keywords import KeywordExtractor
-from vbmodels.estimators.regressors import AdditiveRegressor, BagRegressor
 from vbmodels.estimators.variants import VariantTester
 
 __all__ = [

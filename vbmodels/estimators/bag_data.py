@@ -117,7 +117,7 @@ class GivenBags:
         warnings.warn(
             f"{len(names):,} bags are {len(set(groups)):,} groups by the beginning of their "
             f"names, such as {groups[0]}; groups=... gives others",
-            stacklevel=6,
+            stacklevel=5,
         )
         return groups
 

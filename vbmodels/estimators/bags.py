@@ -1,4 +1,4 @@
-"""Multiple-instance classifiers: which bags are positive, and which instances make them so.
+"""Bags as a whole and their instances: which are positive, which number they have, and why.
 
 Bags are no table of numbers, so what scikit-learn's checks require of such a table (a common
 width, NaN, sparse input, one row and all that) does not apply to them; all that they require
@@ -8,17 +8,17 @@ of parameters, cloning, storing and tags does.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from vbmodels.bags.bags import UNLABELLED, split
+from vbmodels.bags.bags import UNLABELLED, split, with_targets
 from vbmodels.bags.embedding.contributions import contributions, feature_columns
 from vbmodels.bags.embedding.model import Embedding, EmbeddingModel
+from vbmodels.bags.embedding.number import NumberModel, Numbers, predict_numbers
 from vbmodels.bags.embedding.predict import BagScores, predict_bags
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.kernel import KernelOptions
@@ -31,7 +31,7 @@ from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import predict
 from vbmodels.bags.vmmic.priors import Priors
-from vbmodels.core.options import option
+from vbmodels.core.options import LARGEST, option
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.bag_data import GivenBags, form_of, read_bags
 from vbmodels.estimators.base import (
@@ -55,10 +55,38 @@ OF_BAGS = (
 
 
 @dataclass(eq=False, repr=False)
-class BagClassifier(ClassifierMixin, LoopEstimator):
-    """A classifier of bags; subclasses make the model and apply its posterior."""
+class BagEstimator(LoopEstimator):
+    """What is fitted to bags."""
 
     input_kinds = STACKED
+
+    def _read(self, X: Any, y: Any, what: str) -> list[Any]:
+        """Read bags and what is known of each, in the table or by itself."""
+        self._validate_params()
+        self._given = read_bags(X)
+        warn_of_columns(self._given.left_out, 5)
+        labels = self._given.labels if y is None else values_of(y)
+        if labels is None or len(labels) != len(self._given.ids):
+            rows = self._given.rows
+            of_rows = labels is not None and rows is not None and len(labels) == sum(map(len, rows))
+            raise ValueError(
+                f"expected {what} for each of the {len(self._given.ids)} bags, found "
+                f"{'none' if labels is None else len(labels)}{_OF_ROWS if of_rows else ''}"
+            )
+        return list(labels)
+
+    def _fit_to(self, data: Any, model: Any) -> None:
+        """Fit a model to bags, of which what new ones are compared with is kept."""
+        self._groups = len(np.unique(data.group))
+        if self._groups == 1:
+            warnings.warn(ONE_GROUP, stacklevel=4)
+        self._run(model, split(data, self.n_partitions), depth=5)
+        self._given = form_of(self._given)
+
+
+@dataclass(eq=False, repr=False)
+class BagClassifier(ClassifierMixin, BagEstimator):
+    """A classifier of bags; subclasses make the model and apply its posterior."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -66,6 +94,10 @@ class BagClassifier(ClassifierMixin, LoopEstimator):
         return tags
 
     def _model(self) -> Any:
+        raise NotImplementedError
+
+    def _keep(self) -> None:
+        """Keep what the fit found."""
         raise NotImplementedError
 
     @without_weights(OF_BAGS)
@@ -91,22 +123,13 @@ class BagClassifier(ClassifierMixin, LoopEstimator):
             If a parameter is out of its range, a bag cannot be read, or there are not two
             classes.
         """
-        self._validate_params()
-        self._given = read_bags(X)
-        warn_of_columns(self._given.left_out, 6)
-        labels = self._given.labels if y is None else values_of(y)
-        if labels is None or len(labels) != len(self._given.ids):
-            raise ValueError(
-                f"expected a label for each of the {len(self._given.ids)} bags, found "
-                f"{'none' if labels is None else len(labels)}"
-                f"{_OF_ROWS if labels is not None and _has_rows(self._given, labels) else ''}"
-            )
+        labels = self._read(X, y, "a label")
         spelt = len(set(map(str, labels)))
-        labels = join_case(list(labels))
+        labels = join_case(labels)
         known = [label for label in labels if not is_missing(label)]
         self.classes_ = np.unique(known)
         if joined := spelt - len(set(map(str, labels))):
-            warnings.warn(f"{joined} labels differ from others in case alone: joined", stacklevel=5)
+            warnings.warn(f"{joined} labels differ from others in case alone: joined", stacklevel=3)
         if len(self.classes_) != 2:
             raise ValueError(f"expected bags of two classes, found {len(self.classes_)}")
         code = [
@@ -114,12 +137,8 @@ class BagClassifier(ClassifierMixin, LoopEstimator):
         ]
         share = float(np.mean([label == self.classes_[1] for label in known]))
         self._bags, self._share = (len(known), len(labels)), np.array([1.0 - share, share])
-        data = self._given.grouped(code, groups)
-        self._groups = len(np.unique(data.group))
-        if self._groups == 1:
-            warnings.warn(ONE_GROUP, stacklevel=5)
-        self._run(self._model(), split(data, self.n_partitions))
-        self._given = form_of(self._given)
+        self._fit_to(self._given.grouped(code, groups), self._model())
+        self._keep()
         return self
 
     def _found(self) -> str:
@@ -194,11 +213,6 @@ def feature_table(embedding: Embedding, given: GivenBags, unit: float = 1.0) -> 
     return intervals(named, np.concatenate(mean), np.sqrt(np.concatenate(variance)))
 
 
-def _has_rows(given: GivenBags, labels: Sequence[Any]) -> bool:
-    """Say whether labels are those of a table's rows."""
-    return given.rows is not None and len(labels) == sum(map(len, given.rows))
-
-
 @documented
 @dataclass(eq=False, repr=False)
 class MultimodalMIC(VMMICOptions, BagClassifier):
@@ -230,13 +244,9 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     )
     standardise: bool = option(True, "Whether features become z-scores.")
 
-    @without_weights(OF_BAGS)
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
-        """Fit the model; see `BagClassifier.fit`."""
-        super().fit(X, y, groups)
+    def _keep(self) -> None:
         self.posterior_ = self.model_.posterior(self.q_)
         self.coef_means_, self.coef_sds_ = self.posterior_.moments()
-        return self
 
     @property
     def coefficients_(self) -> Any:
@@ -251,11 +261,9 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         named = dict(zip(("role", "modality", "feature"), zip(*rows, strict=True), strict=True))
         return intervals(named, self.coef_means_, self.coef_sds_)
 
-    def _largest(self) -> Any:
-        return largest(self.coefficients_, ("role", "modality", "feature"))
-
     def _weights(self) -> list[str]:
-        return ["Largest coefficients (of scaled features, 95 %):", *lines_of(self._largest())]
+        found = largest(self.coefficients_, ("role", "modality", "feature"))
+        return ["Largest coefficients (of scaled features, 95 %):", *lines_of(found)]
 
     def _model(self) -> Any:
         collapsed = self.inference == "collapsed"
@@ -331,15 +339,11 @@ class MILGPClassifier(ProcessOptions, BagClassifier):
         None, "Whether features become z-scores; None: unless rows have length 1."
     )
 
-    @without_weights(OF_BAGS)
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
-        """Fit the model; see `BagClassifier.fit`."""
-        super().fit(X, y, groups)
+    def _keep(self) -> None:
         self.posterior_ = self.model_.posterior(self.q_)
         self.weight_means_ = self.posterior_.mean[0]
         half = np.linalg.inv(self.posterior_.factor[0])
         self.weight_sds_ = np.sqrt((half**2).sum(axis=0))
-        return self
 
     @property
     def coefficients_(self) -> Any:
@@ -414,22 +418,18 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
         None, "Whether features become z-scores; None: unless rows have length 1."
     )
 
-    @without_weights(OF_BAGS)
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
-        """Fit the model; see `BagClassifier.fit`."""
-        super().fit(X, y, groups)
+    def _keep(self) -> None:
         auto = self.model == "auto"
         self._embedding = self.q_.embedding if auto else self.q_
         self.weights_ = dict(zip(MEMBERS, self.q_.weights.tolist(), strict=True)) if auto else {}
         self.blocks_ = [*self._embedding.map.names(), "constant"]
-        return self
 
     def _weights(self) -> list[str]:
         shares = ", ".join(f"{name} {weight:.2f}" for name, weight in self.weights_.items())
         return [
             *([f"Weights on held-out bags: {shares}."] if shares else []),
             "Most informative features (what an sd adds to the score, 95 %):",
-            *lines_of(self._largest()),
+            *lines_of(largest(self.features_, FEATURE)),
         ]
 
     @property
@@ -437,9 +437,6 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
         """What each feature adds to a bag's score, by name."""
         check_is_fitted(self)
         return feature_table(self._embedding, self._given)
-
-    def _largest(self) -> Any:
-        return largest(self.features_, FEATURE)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the mean of the embedding's probit score of every bag, [bags]."""
@@ -507,3 +504,121 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
         if instances is None:
             instances = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
         return found.probability, instances
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class BagRegressor(RegressorMixin, BagEstimator):
+    """A number for each bag, by what the bag is as a whole.
+
+    The model is `vbmodels.bags.embedding.number`: pooled features and kernels of the instances, in
+    blocks with variances of their own by the evidence, all in closed form.
+
+    Attributes
+    ----------
+    noise_sd_
+        Standard deviation of the number around its prediction.
+    blocks_
+        Names of the blocks that `reasons` has a column for; the last is the constant.
+    features_
+        What an sd of each feature's summaries in a bag adds to the number, with 95 % intervals.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = [rng.standard_normal((5, 2)) for _ in range(120)]
+    >>> y = [10.0 + 3.0 * bag[:, 0].mean() + bag[:, 1].max() for bag in X]
+    >>> found = BagRegressor(random_state=0).fit(X[:80], y[:80])
+    >>> bool(found.score(X[80:], y[80:]) > 0.8)
+    True
+    """
+
+    @without_weights("the likelihood counts every bag once; repeat a bag that counts for several")
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X
+            Bags; see `vbmodels.estimators.bag_data.read_bags`.
+        y
+            The bags' numbers, [bags]; None, NaN or NA: not known. A table may have them in its
+            column ``label`` instead.
+        groups
+            What each bag is of, such as a patient, [bags]; or the table's column ``group``.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of its range, a bag cannot be read, or fewer than two different
+            numbers are known.
+        """
+        labels = self._read(X, y, "a number")
+        target = np.array([np.nan if is_missing(one) else float(one) for one in labels])
+        if np.any(np.abs(target) > LARGEST):
+            raise ValueError(f"expected numbers of at most {LARGEST:g} in size (rescale them)")
+        if np.unique(target[~np.isnan(target)]).size < 2:
+            raise ValueError("expected numbers that differ, found fewer than two")
+        data = with_targets(self._given.grouped([UNLABELLED] * len(labels), groups, target), target)
+        self._bags = int(np.count_nonzero(~np.isnan(target))), len(target)
+        self._fit_to(data, NumberModel(sample_seed=self._seed()))
+        self.blocks_ = [*self.q_.map.names(), "constant"]
+        self.noise_sd_ = float(self.q_.scale * np.sqrt(self.q_.noise.rate / self.q_.noise.shape))
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return the number of every bag, [bags]; with ``return_std`` and its sd, two of them."""
+        found = self._numbers(X)
+        return (found.mean, found.sd) if return_std else found.mean
+
+    def predict_interval(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of the 95 % interval of every bag's number, two of [bags]."""
+        found = self._numbers(X)
+        return found.low, found.high
+
+    def reasons(self, X: Any) -> FloatArray:
+        """Return what each of ``blocks_`` adds to a bag's number, [bags, blocks].
+
+        They sum to the prediction less the mean of the fitted numbers.
+        """
+        return self._numbers(X).shares
+
+    def contributions(self, X: Any) -> Any:
+        """Return what each instance adds to its bag's number, in the form of the bags."""
+        check_is_fitted(self)
+        given = read_bags(X, self._given)
+        adds = contributions(self.q_, given.bags())
+        return given.give_back([self.q_.scale * one for one in adds])
+
+    @property
+    def features_(self) -> Any:
+        """What each feature adds to a bag's number, by name."""
+        check_is_fitted(self)
+        return feature_table(self.q_, self._given, self.q_.scale)
+
+    def _numbers(self, X: Any) -> Numbers:
+        check_is_fitted(self)
+        return predict_numbers(self.q_, read_bags(X, self._given).bags())
+
+    def _found(self) -> str:
+        labelled, bags = self._bags
+        return (
+            f"{bags} bags, {labelled} with a number of mean {self.q_.centre:.4g} and sd "
+            f"{self.q_.scale:.4g}; noise sd {self.noise_sd_:.4g}."
+        )
+
+    def _weights(self) -> list[str]:
+        found = largest(self.features_, FEATURE)
+        return ["Most informative features (what an sd adds, 95 %):", *lines_of(found)]
+
+    def _compared(self, X: Any, y: Any) -> str:
+        found = self._numbers(X)
+        true = np.array([np.nan if is_missing(one) else float(one) for one in values_of(y)])
+        known = ~np.isnan(true)
+        true, mean, low, high = (v[known] for v in (true, found.mean, found.low, found.high))
+        rmse, base = (float(np.sqrt(np.mean((true - one) ** 2))) for one in (mean, self.q_.centre))
+        inside = float(np.mean((true > low) & (true < high)))
+        return (
+            f"{len(true)} new bags: RMSE {rmse:.4g} (the mean of the fit {base:.4g}); "
+            f"{inside:.0%} within their 95 % interval."
+        )

@@ -185,8 +185,11 @@ class LoopEstimator(BaseEstimator):
             for one in fields(self)
         }
 
-    def _run(self, model: Any, batches: Sequence[Any]) -> Any:
-        """Fit a model to partitions and keep what is common to all fits."""
+    def _run(self, model: Any, batches: Sequence[Any], depth: int = 4) -> Any:
+        """Fit a model to partitions and keep what is common to all fits.
+
+        ``depth`` is the stack level of a warning.
+        """
         # Small products gain nothing by a second thread, whose waiting costs more than they do.
         with threadpool_limits(1, "blas"), reduce_over(self.client, model, batches) as reduce:
             done = drive(model, reduce, seed=self._seed(), tol=self.tol, max_iter=self.max_iter)
@@ -200,7 +203,7 @@ class LoopEstimator(BaseEstimator):
                 f"the bound had not converged after {done.iterations} evaluations; raise max_iter "
                 "or tol",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=depth,
             )
         self.model_, self.q_ = model, done.q
         self.elbo_, self.trace_ = float(done.trace[-1]), np.array(done.trace)
@@ -275,6 +278,24 @@ class LoopEstimator(BaseEstimator):
     def _compared(self, X: Any, y: Any) -> str:
         """Return how well rows are predicted, and what they are compared with."""
         raise NotImplementedError
+
+
+@dataclass(eq=False, repr=False)
+class TableEstimator(LoopEstimator):
+    """What is fitted to a table whose columns are read by the rules of files."""
+
+    input_kinds = MIXED
+
+    @property
+    def columns_(self) -> Any:
+        """Every column of the table as it was read."""
+        names = [one.name for one in fields(ColumnRead)]
+        return frame({name: [getattr(one, name) for one in self._columns] for name in names})
+
+    @property
+    def _names(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{d}" for d in range(self.n_features_in_)] if names is None else list(names)
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -356,12 +377,6 @@ def frame(columns: Mapping[str, Any]) -> Any:
         if find_spec(library) is not None:
             return narwhals.from_dict(dict(columns), backend=library).to_native()
     raise ImportError("a table of a fit needs pandas, polars or pyarrow: pip install pandas")
-
-
-def table_of(columns: Sequence[ColumnRead]) -> Any:
-    """Return the table of columns as a data frame."""
-    names = [one.name for one in fields(ColumnRead)]
-    return frame({name: [getattr(one, name) for one in columns] for name in names})
 
 
 def intervals(columns: Mapping[str, Any], mean: Any, sd: Any) -> Any:

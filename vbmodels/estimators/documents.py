@@ -19,11 +19,9 @@ from vbmodels.keywords.units import KeywordBatch
 from vbmodels.tables.frames import cells_of, is_frame, is_missing, names_of, values_of
 from vbmodels.text.candidate_words import Vocabulary
 from vbmodels.text.candidates import fold_of, stem_keys
-from vbmodels.text.listed_only import ResultRows
 from vbmodels.text.reading import ReadDocuments, read_documents
-from vbmodels.text.repeats import Copies
-from vbmodels.text.surfaces import written
-from vbmodels.text.tokens import Labels, Row, split_terms, without_mark
+from vbmodels.text.result_rows import ResultRows, written
+from vbmodels.text.tokens import Copies, Labels, Row, split_terms, without_mark
 from vbmodels.text.words import TextOptions
 
 COLUMNS = (

@@ -23,6 +23,27 @@ def new_axes(size: tuple[float, float]) -> Any:
     return pyplot.figure(figsize=size, layout="constrained").add_subplot()
 
 
+def draw(
+    effects: Sequence[Effect], pairs: Sequence[PairEffect], column: Any, ax: Any, unit: str
+) -> Any:
+    """Draw the effect of a column or of a pair of names; None draws the largest of all.
+
+    ``ax`` None makes new axes. Return the axes drawn on.
+    """
+    if column is None:
+        return draw_all(effects, pairs, ax, unit)
+    return draw_named(effects, pairs, column, ax, unit)
+
+
+def spread_lines(effects: Sequence[Effect], pairs: Sequence[PairEffect], most: int) -> list[str]:
+    """Return what moves a prediction most, with its standard deviation over rows, as lines."""
+    moved = [(one.column, one.spread) for one in effects]
+    moved += [(" and ".join(one.columns), one.spread) for one in pairs]
+    moved = sorted(moved, key=lambda one: -one[1])[:most]
+    width = max((len(name) for name, _ in moved), default=0)
+    return [f"  {name:<{width}}  {spread:.3g}" for name, spread in moved]
+
+
 def draw_named(
     effects: Sequence[Effect], pairs: Sequence[PairEffect], column: Any, ax: Any, unit: str
 ) -> Any:

@@ -17,10 +17,8 @@ from sklearn.utils.validation import (
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
-    MIXED,
     NO_TARGET,
-    LoopEstimator,
-    table_of,
+    TableEstimator,
     warn_of_columns,
 )
 from vbmodels.experts.additive.knots import Basis, RowSample, coded
@@ -70,13 +68,11 @@ class RowLabels:
 
 
 @dataclass(eq=False, repr=False)
-class ExpertTable(LoopEstimator):
+class ExpertTable(TableEstimator):
     """An estimator whose rows are tables of numbers, categories and dates, with gaps.
 
     Those derived from it have the options ``standardise``, ``rare_below`` and ``max_levels``.
     """
-
-    input_kinds = MIXED
 
     def _kept(self, raw: FloatArray) -> tuple[FloatArray, IntArray]:
         """Return the cells of the columns that are used, and a number of each row's cells."""
@@ -140,11 +136,6 @@ class ExpertTable(LoopEstimator):
         raw = self._raw_again(X)
         x, keys = encoded(raw, self._encoded), cell_keys(raw)
         return self._rows(x, np.zeros(len(x)), keys, np.ones(len(x)), keys)
-
-    @property
-    def columns_(self) -> Any:
-        """Every column of the table as it was read."""
-        return table_of(self._columns)
 
     def _raw(self, X: Any, y: Any) -> tuple[FloatArray, Any]:
         """Return raw cells and labels; decide what every column becomes."""
@@ -264,11 +255,6 @@ class ExpertTable(LoopEstimator):
             return cells, None
         _, y = check_X_y(objects, y, ensure_min_samples=2, **options)
         return cells, y
-
-    @property
-    def _names(self) -> list[str]:
-        names = getattr(self, "feature_names_in_", None)
-        return [f"x{d}" for d in range(self.n_features_in_)] if names is None else list(names)
 
     def _scaled(self, X: FloatArray) -> FloatArray:
         """Return rows on the scale of the fit, and refuse cells that would overflow there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -16,14 +16,12 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from vbmodels.core.options import option
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import (
-    MIXED,
     ColumnWarning,
-    LoopEstimator,
+    TableEstimator,
     documented,
     intervals,
     largest,
     lines_of,
-    table_of,
     warn_of_columns,
     weighted,
 )
@@ -54,7 +52,7 @@ MOST_COPIES = 20
 @documented
 @dataclass(eq=False, repr=False)
 class LatentFeatures(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, FeatureOptions, LoopEstimator
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, FeatureOptions, TableEstimator
 ):
     """Hidden binary features behind a table of categories (the Indian buffet process).
 
@@ -99,18 +97,12 @@ class LatentFeatures(
     (1, True)
     """
 
-    inference: Literal["variational", "multinomial"] = option(
-        "variational",
-        "variational: a search for features and their number; multinomial: the form of Ruiz et al.",
-    )
     max_categories: int = option(
         100,
         "Most categories of a column; beyond that the least frequent are joined.",
         ge=2,
         le=10_000,
     )
-
-    input_kinds = MIXED
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the features.
@@ -159,15 +151,9 @@ class LatentFeatures(
         self._shares = np.where(fit.chosen.flipped, 1.0 - share, share)
         return self
 
-    @property
-    def columns_(self) -> Any:
-        """Every column of the table as it was read."""
-        return table_of(self._columns)
-
     def _read_columns(self, cells: Any, orders: list[tuple[str, ...] | None]) -> None:
         """Decide what every column is, and which are used; warn of the others."""
-        names = getattr(self, "feature_names_in_", None)
-        names = [f"x{d}" for d in range(cells.shape[1])] if names is None else list(names)
+        names = self._names
         columns = columns_in(cells)
         triples = zip(names, columns, orders, strict=True)
         seen = {str(d): seen_of(*one) for d, one in enumerate(triples)}

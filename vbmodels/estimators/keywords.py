@@ -49,24 +49,23 @@ from vbmodels.keywords.corpus.selection import Histogram, most_new, number_of, s
 from vbmodels.keywords.corpus.states import CorpusGlobal, average
 from vbmodels.keywords.features import FEATURE_NAMES
 from vbmodels.keywords.learnt_prior import LearntPrior, keyphrases_model, prior_of, words_model
-from vbmodels.keywords.near_duplicates import (
-    with_whole_phrases,
-    without_near_duplicates,
-    without_parts,
-)
 from vbmodels.keywords.options import DAMPING, WINDOW, KeywordOptions, conflict
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases
-from vbmodels.keywords.selection import word_ranks
+from vbmodels.keywords.selection import (
+    with_whole_phrases,
+    without_near_duplicates,
+    without_parts,
+    word_ranks,
+)
 from vbmodels.keywords.units import KeywordBatch
 from vbmodels.tables.frames import is_frame, like, values_of
 from vbmodels.text.candidate_words import Vocabulary
 from vbmodels.text.languages import named, plain
 from vbmodels.text.reading import Named
-from vbmodels.text.repeats import find_copies, shared_sentences
-from vbmodels.text.surfaces import longer_phrases
-from vbmodels.text.tokens import completed
+from vbmodels.text.result_rows import longer_phrases
+from vbmodels.text.tokens import completed, find_copies, shared_sentences
 from vbmodels.text.words import TextOptions
 
 

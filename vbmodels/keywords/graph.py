@@ -63,24 +63,6 @@ def cooccurrences(
     return row, col, np.where(row == col, 2.0 * count, count)
 
 
-def adjacency(word: IntArray, n: int, *, window: int = WINDOW) -> FloatArray:
-    """Return A [n, n] of one document with the words 0 to n - 1; see `cooccurrences`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> adjacency(np.array([0, 1, 0, 2]), 3, window=1)
-    array([[0., 2., 1.],
-           [2., 0., 0.],
-           [1., 0., 0.]])
-    """
-    row, col, count = cooccurrences(word, window=window)
-    a = np.zeros((n, n))
-    a[row, col] = count
-    a[col, row] = count
-    return a
-
-
 def normalised(a: FloatArray) -> FloatArray:
     """Return Q = D^-1/2 A D^-1/2 [n, n] (section 1.1); zero for an isolated word."""
     root = _root_degree(a)

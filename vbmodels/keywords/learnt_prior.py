@@ -31,7 +31,6 @@ from vbmodels.keywords.prior.rates import PHRASES_SD, LearntRegression, RateLine
 VERSION = 1
 """Of the features' meaning: raise it, and make the file, when a feature changes."""
 ANY, MARKED, SOME = "any", "marked", "some"
-KINDS = (ANY, MARKED, SOME)
 NONE = "none"
 """The name of no prior."""
 OF_LABELS = frozenset(
@@ -106,11 +105,6 @@ class LearntPrior:
         """Return the prior of the regression of phrases."""
         return self.phrases.regression(PHRASE_FEATURES, kind)
 
-    def to_json(self) -> str:
-        """Return the file's text."""
-        found = {"version": VERSION, **asdict(self)}
-        return json.dumps(_rounded(found), indent=1, ensure_ascii=False) + "\n"
-
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Read a file's text.
@@ -160,14 +154,6 @@ def _unit(found: Any) -> LearntUnit:
             for kind, one in found["rates"].items()
         },
     )
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, 4)
-    if isinstance(value, dict):
-        return {name: _rounded(one) for name, one in value.items()}
-    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def prior_of(given: LearntPrior | str | os.PathLike[str] | None) -> LearntPrior | None:

@@ -7,8 +7,7 @@ from typing import Any
 
 from vbmodels.tables import cells as rules
 from vbmodels.tables.columns import Rule
-from vbmodels.tables.levels import Levels
-from vbmodels.tables.scales import order_of
+from vbmodels.tables.levels import Levels, order_of
 from vbmodels.tables.seen import Seen, ends_of
 
 USED = "yes"

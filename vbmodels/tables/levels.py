@@ -1,10 +1,12 @@
-"""Levels of a column of categories: which stand alone, and which are too rare for that."""
+"""Levels of a column of categories: which are too rare to stand alone, which are a known scale."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 YES = ("1", "1.0", "true", "t", "yes", "y", "on", "ja", "oui", "si", "sí", "sì", "sim")
@@ -127,3 +129,189 @@ def match_levels(given: Iterable[str], known: Iterable[str]) -> dict[str, str]:
 
 def _folded(level: str) -> str:
     return " ".join(level.casefold().split())
+
+
+_WORDS = {
+    "agreement": (
+        "strongly disagree; completely disagree; disagree; somewhat disagree; slightly disagree; "
+        "neutral; neither agree nor disagree; undecided; slightly agree; somewhat agree; agree; "
+        "completely agree; strongly agree",
+        "stimme überhaupt nicht zu; stimme gar nicht zu; stimme nicht zu; stimme eher nicht zu; "
+        "teils/teils; teils teils; weder noch; neutral; unentschieden; stimme eher zu; stimme zu; "
+        "stimme voll zu; stimme voll und ganz zu",
+        "trifft überhaupt nicht zu; trifft gar nicht zu; trifft nicht zu; trifft eher nicht zu; "
+        "teils/teils; teils teils; neutral; trifft eher zu; trifft zu; trifft voll zu; "
+        "trifft voll und ganz zu",
+        "pas du tout d'accord; pas d'accord; plutôt pas d'accord; neutre; "
+        "ni d'accord ni pas d'accord; plutôt d'accord; d'accord; tout à fait d'accord",
+        "totalmente en desacuerdo; muy en desacuerdo; en desacuerdo; algo en desacuerdo; neutral; "
+        "ni de acuerdo ni en desacuerdo; algo de acuerdo; de acuerdo; muy de acuerdo; "
+        "totalmente de acuerdo",
+        "per niente d'accordo; in disaccordo; poco d'accordo; neutrale; "
+        "né d'accordo né in disaccordo; abbastanza d'accordo; d'accordo; molto d'accordo; "
+        "completamente d'accordo",
+        "helemaal mee oneens; zeer mee oneens; mee oneens; oneens; neutraal; eens; mee eens; "
+        "zeer mee eens; helemaal mee eens",
+        "discordo totalmente; discordo; discordo parcialmente; neutro; "
+        "nem concordo nem discordo; concordo parcialmente; concordo; concordo totalmente",
+    ),
+    "frequency": (
+        "never; almost never; rarely; seldom; sometimes; occasionally; often; frequently; usually; "
+        "very often; almost always; always",
+        "nie; niemals; fast nie; selten; manchmal; gelegentlich; oft; häufig; meistens; sehr oft; "
+        "sehr häufig; fast immer; immer",
+        "jamais; presque jamais; rarement; parfois; quelquefois; de temps en temps; souvent; "
+        "très souvent; presque toujours; toujours",
+        "nunca; casi nunca; rara vez; raramente; a veces; ocasionalmente; a menudo; "
+        "frecuentemente; muy a menudo; casi siempre; siempre",
+        "mai; quasi mai; raramente; a volte; qualche volta; talvolta; spesso; molto spesso; "
+        "quasi sempre; sempre",
+        "nooit; bijna nooit; zelden; soms; regelmatig; vaak; heel vaak; meestal; bijna altijd; "
+        "altijd",
+        "nunca; quase nunca; raramente; às vezes; ocasionalmente; frequentemente; muitas vezes; "
+        "quase sempre; sempre",
+    ),
+    "satisfaction": (
+        "very dissatisfied; dissatisfied; somewhat dissatisfied; neutral; somewhat satisfied; "
+        "satisfied; very satisfied",
+        "sehr unzufrieden; unzufrieden; eher unzufrieden; teils/teils; neutral; eher zufrieden; "
+        "zufrieden; sehr zufrieden",
+        "très insatisfait; insatisfait; plutôt insatisfait; neutre; plutôt satisfait; satisfait; "
+        "très satisfait",
+        "muy insatisfecho; insatisfecho; neutral; satisfecho; muy satisfecho",
+        "molto insoddisfatto; insoddisfatto; neutrale; soddisfatto; molto soddisfatto",
+        "zeer ontevreden; ontevreden; neutraal; tevreden; zeer tevreden",
+        "muito insatisfeito; insatisfeito; neutro; satisfeito; muito satisfeito",
+    ),
+    "importance": (
+        "not at all important; not important; of little importance; slightly important; "
+        "somewhat important; moderately important; important; very important; extremely important",
+        "gar nicht wichtig; unwichtig; nicht wichtig; eher unwichtig; eher wichtig; wichtig; "
+        "sehr wichtig",
+        "pas du tout important; pas important; peu important; assez important; important; "
+        "très important",
+        "nada importante; poco importante; algo importante; importante; muy importante",
+    ),
+    "likelihood": (
+        "very unlikely; unlikely; somewhat unlikely; neutral; somewhat likely; likely; very likely",
+        "definitely not; probably not; maybe; probably; definitely",
+    ),
+    "quality": (
+        "very poor; poor; fair; average; good; very good; excellent",
+        "sehr schlecht; schlecht; mittelmäßig; mittel; gut; sehr gut; ausgezeichnet",
+    ),
+    "amount": (
+        "none; very mild; mild; moderate; severe; very severe; extreme",
+        "very low; low; medium; middle; moderate; high; very high",
+        "not at all; a little; slightly; somewhat; moderately; quite a bit; very; very much; "
+        "extremely",
+        "gar nicht; überhaupt nicht; kaum; ein wenig; wenig; etwas; mäßig; ziemlich; stark; sehr; "
+        "sehr stark; extrem",
+        "pas du tout; un peu; moyennement; assez; beaucoup; énormément",
+        "nada; un poco; algo; bastante; mucho; muchísimo",
+        "small; medium; large",
+    ),
+}
+"""By kind, one line for each language and way to put it: answers from the lowest to the highest."""
+NUMBERS = "numbers"
+"""Kind of a scale that is numbers, or ranges of numbers."""
+LEAST, MOST_POINTS = 3, 11
+"""Levels from which on, and up to which, whole numbers are the points of a scale."""
+_SCALES = [
+    (kind, [word.strip() for word in line.split(";")])
+    for kind, lines in _WORDS.items()
+    for line in lines
+]
+_RANGE = re.compile(r"[<>≤≥]?\s*(\d+(?:\.\d+)?)\s*(?:[-–]|to)?\s*(\d+(?:\.\d+)?)?\s*\+?")
+_NUMBERED = re.compile(r"\(?(-?\d{1,2})\s*[-–.:=)(]+\s*[^\W\d].*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """An ordered column's levels from the lowest to the highest, and of which kind they are."""
+
+    kind: str
+    levels: tuple[str, ...]
+
+
+def order_of(levels: Sequence[str]) -> list[str]:
+    """Return the levels of an ordered category in their order; nothing where no order is known.
+
+    That is where they are words of one scale, or ranges of numbers such as 18-24.
+
+    >>> order_of(["high", "Low"]), order_of(["65+", "18-24", "25-64"]), order_of(["a", "b"])
+    (['Low', 'high'], ['18-24', '25-64', '65+'], [])
+    """
+    found = _by_words(levels) or _by_ranges(levels)
+    return [] if found is None else list(found.levels)
+
+
+def scale_of(levels: Sequence[str], least: int = LEAST) -> Scale | None:
+    """Return the scale of a column's answers; None where their order is not known.
+
+    Beyond `order_of`, whole numbers from 0 or 1 to n (or from -n to n), and levels that begin with
+    their number, such as "5 = strongly agree", are a scale.
+
+    >>> scale_of(["3", "1", "2"]), scale_of(["1", "2", "99"])
+    (Scale(kind='numbers', levels=('1', '2', '3')), None)
+    """
+    if len(levels) < least:
+        return None
+    return _by_words(levels) or _by_ranges(levels) or _by_numbers(levels)
+
+
+def numbers_of(levels: Sequence[str]) -> list[float] | None:
+    """Return levels as numbers; None where some are none, or not finite."""
+    try:
+        found = [float(level) for level in levels]
+    except ValueError:
+        return None
+    return found if all(map(isfinite, found)) else None
+
+
+def _by_words(levels: Sequence[str]) -> Scale | None:
+    if len(levels) < 2:
+        return None
+    words = {level: " ".join(level.lower().replace("\u2019", "'").split()) for level in levels}
+    for kind, scale in _SCALES:
+        if all(word in scale for word in words.values()):
+            return Scale(kind, tuple(sorted(levels, key=lambda one: scale.index(words[one]))))
+    return None
+
+
+def _by_ranges(levels: Sequence[str]) -> Scale | None:
+    if not 2 <= len(levels) <= 30:
+        return None
+    found = {level: _RANGE.fullmatch(level.strip()) for level in levels}
+    matches = {level: one for level, one in found.items() if one is not None}
+    if len(matches) < len(levels) or not any(one[2] for one in matches.values()):
+        return None
+    ends = {level: _ends_of(level.strip(), one) for level, one in matches.items()}
+    if len(set(ends.values())) < len(ends) or any(low > high for low, _, high in ends.values()):
+        return None  # such as 2020-10, a month
+    return Scale(NUMBERS, tuple(sorted(levels, key=lambda one: ends[one])))
+
+
+def _ends_of(level: str, found: re.Match[str]) -> tuple[float, int, float]:
+    """Return the low end of a range, -1 where it is below that and 1 above it, and the high end."""
+    low = float(found[1])
+    if level[0] in "<≤":
+        return low, -1, low
+    above = level[0] in ">≥" or level.endswith("+")
+    return low, int(level[0] in ">≥"), float("inf") if above else float(found[2] or low)
+
+
+def _by_numbers(levels: Sequence[str]) -> Scale | None:
+    """Return the scale of whole numbers of which at most one is missing in between."""
+    numbered = [_NUMBERED.fullmatch(level.strip()) for level in levels]
+    texts = [one[1] for one in numbered if one is not None]
+    values = numbers_of(texts if len(texts) == len(levels) else levels)
+    if values is None or any(not value.is_integer() for value in values):
+        return None
+    low, high = min(values), max(values)
+    points = high - low + 1
+    if len(set(values)) < len(values) or not len(values) <= points <= MOST_POINTS:
+        return None
+    if low not in (0.0, 1.0, -high) or points - len(values) > 1:
+        return None
+    return Scale(NUMBERS, tuple(sorted(levels, key=lambda one: values[levels.index(one)])))

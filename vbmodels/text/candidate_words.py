@@ -2,7 +2,7 @@
 
 A term of the user's vocabulary is a candidate whatever its signs, stop words and length. A known
 keyphrase that the rules for candidates do not find is none: it is in the result alone
-(`vbmodels.text.listed_only`).
+(`vbmodels.text.result_rows`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 
@@ -375,6 +376,12 @@ class Links:
     form: IntArray
     given: IntArray
 
+    @classmethod
+    def none(cls, size: int) -> Self:
+        """Return nothing between words [T] that are no phrases."""
+        none = np.full(size, -1)
+        return cls([], none, none >= 0, none, np.zeros((0, 2), np.int64))
+
     def link(self, place: dict[str, int]) -> IntArray:
         """Return the links [T] as `DocumentTokens` has them."""
         places = np.array([*(place[text] for text in self.texts), -1], np.int64)[self.number]
@@ -384,9 +391,8 @@ class Links:
 def links_of(
     words: CandidateWords,
     occurrences: IntArray,
-    word: IntArray,
+    document: IntArray,
     sentence: IntArray,
-    sizes: IntArray,
     forms: dict[str, int],
     options: TextOptions,
 ) -> Links:
@@ -396,17 +402,14 @@ def links_of(
     ----------
     occurrences
         [T] places of the candidate words among all tokens.
-    word, sentence
-        [T] as `DocumentTokens` has them.
-    sizes
-        [D] words of every document.
+    document, sentence
+        [T] numbers of the document and the sentence of each.
     forms
         Numbers of written forms; new ones are added.
     """
     tokens, kinds = words.tokens, words.kinds
     size = len(occurrences)
     gap = np.append(np.diff(occurrences) - 1, 0)
-    document = document_of(sizes)[word]
     same = np.append((document[1:] == document[:-1]) & (sentence[1:] == sentence[:-1]), False)[
         :size
     ]
@@ -443,8 +446,3 @@ def links_of(
     unused[list(named)] = False
     number[unused], form[unused] = -1, -1
     return Links(list(texts), number, free, form, np.array(given, np.int64).reshape(-1, 2))
-
-
-def document_of(sizes: IntArray) -> IntArray:
-    """Return the number of the document of every word."""
-    return np.repeat(np.arange(len(sizes)), sizes)

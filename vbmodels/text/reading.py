@@ -6,21 +6,23 @@ counts of the whole corpus. Its `Report` counts what was read, and names the fir
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.text import token_kernels as kernels
 from vbmodels.text.candidate_words import (
     NO_VOCABULARY,
     CandidateWords,
+    Links,
     Vocabulary,
     candidate_words,
-    document_of,
     links_of,
     name_terms,
 )
@@ -28,18 +30,15 @@ from vbmodels.text.candidates import (
     UNKNOWN_TRUTH,
     DocumentTokens,
     Marks,
-    Said,
     Spans,
     fold_of,
-    mark,
-    said_of,
+    key_of,
     spans_of,
 )
 from vbmodels.text.languages import NOUNS_IN_CAPITALS
-from vbmodels.text.listed_only import ListedPhrase, Unmatched, listed_word, sort_out
-from vbmodels.text.repeats import Originals, Sample
-from vbmodels.text.tokens import Labels, Reading, Row, Tokens, distinct, read_tokens
-from vbmodels.text.words import POS_GROUPS, TextOptions
+from vbmodels.text.result_rows import ListedPhrase, Unmatched, listed_word, sort_out
+from vbmodels.text.tokens import Labels, Originals, Row, Sample, Tokens, distinct, read_tokens
+from vbmodels.text.words import MOST_KNOWN, MOST_TOKENS, POS_GROUPS, Normaliser, TextOptions
 
 MAX_NAMED = 100
 """Documents that a report names for each reason; all are counted."""
@@ -190,36 +189,52 @@ class ReadDocuments:
 
 @dataclass
 class _Matched:
-    """What rows say of words: which are known and how they are scored; and of phrases.
+    """What rows say of words.
 
     Parameters
     ----------
-    known
-        Rows of the known candidates.
-    absent
-        Known keyphrases that lack a candidate, as `Report` has them.
-    sizes
+    observed, score, gold
+        [W] as `Marks` has them.
+    unmatched
+        Where words are the candidates: keywords, or words of them, that are none.
+    known, several
         Keywords with a candidate word, and those of them with several.
-    scores
-        {row: the user's score} of every candidate that has one.
     unused
-        Scored terms without a candidate word, as `Report` has them: the first, and how many.
-    gold
-        {row: whether it is a true keyword} of documents whose truth is known.
-    said
-        [D] of phrases, where these are the candidates.
-    listed
-        Where words are the candidates: known words that are none, with the numbers of their rows.
+        Scored terms without a candidate word, as `Report` has them.
     """
 
-    known: set[int] = field(default_factory=set)
-    absent: list[str] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=lambda: [0, 0])
-    scores: dict[int, float] = field(default_factory=dict)
-    unused: Named = field(default_factory=Named)
-    gold: dict[int, bool] = field(default_factory=dict)
-    said: list[Said] = field(default_factory=list)
-    listed: dict[tuple[int, str], ListedPhrase] = field(default_factory=dict)
+    observed: BoolArray
+    score: FloatArray
+    gold: NDArray[np.int8]
+    unmatched: Unmatched = field(default_factory=Unmatched)
+    known: int = 0
+    several: int = 0
+    unused: list[str] = field(default_factory=list)
+
+
+class _LaidOut(NamedTuple):
+    """The documents that have a candidate word, laid end to end.
+
+    Attributes
+    ----------
+    tokens, vocabulary, forms
+        As `ReadDocuments` has them, no word being known.
+    rows
+        [D] their numbers among all documents.
+    places
+        [T] of their candidate words among all tokens.
+    form, shown, link
+        [T] as `Marks` has them.
+    """
+
+    tokens: DocumentTokens
+    vocabulary: list[str]
+    forms: list[str]
+    rows: list[int]
+    places: IntArray
+    form: NDArray[np.int32]
+    shown: NDArray[np.int32]
+    link: NDArray[np.int32]
 
 
 def read_documents(
@@ -242,7 +257,7 @@ def read_documents(
     vocabulary
         Phrases that are candidates wherever a text has them.
     shared
-        Numbers of sentences that are left out (`repeats`).
+        Numbers of sentences that are left out (`Sample`).
     """
     tokens, labels, readings = read_tokens(rows, options, shared)
     words = candidate_words(tokens, options, phrases)
@@ -250,68 +265,154 @@ def read_documents(
         words = name_terms(words, options, vocabulary)
     names = [label.doc_id for label in labels]
     shortened = _shorten(words, names, options.max_words)
-    matched = _match(labels, words, options, phrases)
+    matched = _match_words(labels, words, options, phrases)
+    laid = _lay_out(labels, words, matched.score, options, phrases, vocabulary.only)
+    lost = np.setdiff1d(np.arange(len(labels)), laid.rows).tolist()
+    if phrases:
+        marks, spans, missing = _match_phrases(labels, words, laid, options)
+        missing = [(d, term) for d in lost for term in labels[d].keywords or ()] + missing
+        unmatched = sort_out(words, missing, laid.places, options)
+        lost += [laid.rows[d] for d in np.flatnonzero(np.diff(spans.offsets) == 0)]
+        of_known = spans.words[marks.y]
+        matched.observed[:] = False
+        matched.observed[of_known[of_known >= 0]] = True
+    else:
+        unmatched, no_lists = matched.unmatched, np.zeros(len(laid.rows), np.int64)
+        score = laid.tokens.score
+        marks = Marks(
+            matched.observed, matched.gold, no_lists, laid.form, laid.shown, laid.link, score
+        )
+        spans = spans_of(laid.tokens, laid.vocabulary, False)
+    packed = replace(laid.tokens, y=matched.observed)
+    absent = [
+        f"{names[d]}: {term}" + (f" ({reason})" if reason else "")
+        for d, term, reason in unmatched.absent
+    ]
+    listed_in = {one.document for one in unmatched.listed}
+    named = [*laid.rows, *sorted(listed_in.difference(laid.rows))]
+    number = {d: i for i, d in enumerate(named)}
+    cleaned = [
+        f"{name} ({', '.join(one.removed)})"
+        for name, one in zip(names, readings, strict=True)
+        if one.removed
+    ]
     report = Report(
         documents=len(names),
         tokens=len(words.tokens.token),
-        absent_keywords=Named.of(matched.absent),
+        words=len(words.term),
+        observed=int(matched.observed.sum()),
+        listed=sum(len(label.keywords or ()) for label in labels),
+        without_words=Named.of([names[d] for d in lost if d not in listed_in]),
+        absent_keywords=Named.of(by_document(absent) if phrases else absent),
+        listed_only=Named.of([f"{names[one.document]}: {one.term}" for one in unmatched.listed]),
         shortened=Named.of(shortened),
-        unused_scores=matched.unused,
-        cleaned=Named.of(
-            [
-                f"{name} ({', '.join(one.removed)})"
-                for name, one in zip(names, readings, strict=True)
-                if one.removed
-            ]
-        ),
+        unused_scores=Named.of(matched.unused),
+        cleaned=Named.of(cleaned),
+        separators=+unmatched.separators,
         languages=Counter(one.language or "" for one in readings),
         terms=words.found_terms,
         shared=Named.of([n for n, one in zip(names, readings, strict=True) if one.shared]),
         marks=Counter(label.mark for label in labels if label.mark is not None),
     )
-    return _pack(labels, words, matched, report, options, phrases, vocabulary, readings)
+    keys = [one.key for one in readings]
+    return ReadDocuments(
+        tokens=packed,
+        vocabulary=laid.vocabulary,
+        names=[names[d] for d in named],
+        marks=marks,
+        spans=spans,
+        forms=laid.forms,
+        report=report,
+        known=matched.known,
+        several=matched.several,
+        listed=[one._replace(document=number[one.document]) for one in unmatched.listed],
+        sample=Sample.of(keys, [one.sentences for one in readings]),
+        originals=Originals(np.array(keys, np.uint64)[laid.rows], packed.fold, packed.looked_at),
+    )
 
 
-def _match(
+def _match_words(
     labels: Sequence[Labels], words: CandidateWords, options: TextOptions, phrases: bool
 ) -> _Matched:
-    """Match what the rows list and score with their documents' candidates."""
-    found = _Matched()
+    """Match the words of what the rows list and score with their documents' candidates."""
+    size = len(words.term)
+    found = _Matched(
+        np.zeros(size, bool), np.full(size, np.nan), np.full(size, UNKNOWN_TRUTH, np.int8)
+    )
+    listed: dict[tuple[int, str], ListedPhrase] = {}
     for d, label in enumerate(labels):
-        doc_id, keywords, gold = label.doc_id, label.keywords, label.gold
-        scored, scores = label.scored, label.scores
-        if words.offsets[d] == words.offsets[d + 1] and not (keywords or scored):
+        if not label.says_something:
             continue
-        normalise = words.normaliser(d, options)
-        places = words.of(d) if keywords or scored or gold is not None else {}
-        for keyword in keywords or ():
+        normalise, places = words.normaliser(d, options), words.of(d)
+        for keyword in label.keywords or ():
             there, missing = normalise.keyword(keyword, places)
-            found.known.update(map(places.__getitem__, there))
-            found.sizes[0] += bool(there)
-            found.sizes[1] += len(there) > 1
+            found.observed[[places[stem] for stem in there]] = True
+            found.known += bool(there)
+            found.several += len(there) > 1
             every = words.stand_in(d) if missing and not phrases else set()
             for word in missing:
-                stem = normalise(word)
-                if stem in every:
-                    found.listed[d, stem] = listed_word(words, d, word, stem)
+                if (stem := normalise(word)) in every:
+                    listed[d, stem] = listed_word(words, d, word, stem)
             if absent := [f"{word}: absent" for word in missing if normalise(word) not in every]:
-                found.absent.append(f"{doc_id}: {keyword} ({', '.join(absent)})")
-        if scored is not None and scores is not None:
-            unused = []
-            for term, score in zip(scored, scores, strict=True):
-                rows = [places[stem] for stem in normalise.keyword(term, places)[0]]
-                for row in rows:
-                    found.scores[row] = max(score, found.scores.get(row, -math.inf))
-                if not rows:
-                    unused.append(f"{doc_id}: {term}")
-            if unused:
-                found.unused += Named.of(unused)
-        if gold is not None and not phrases:
-            true = {stem for keyword in gold for stem in normalise.keyword(keyword, places)[0]}
-            found.gold.update((row, stem in true) for stem, row in places.items())
-        if phrases and words.offsets[d] < words.offsets[d + 1]:
-            found.said.append(said_of(keywords, gold, scored, scores, normalise))
+                found.unmatched.absent.append((d, keyword, ", ".join(absent)))
+        for term, score in label.scored_terms:
+            rows = [places[stem] for stem in normalise.keyword(term, places)[0]]
+            found.score[rows] = np.fmax(found.score[rows], score)
+            if not rows:
+                found.unused.append(f"{label.doc_id}: {term}")
+        if label.gold is not None:
+            true = {stem for one in label.gold for stem in normalise.keyword(one, places)[0]}
+            found.gold[list(places.values())] = [stem in true for stem in places]
+    found.unmatched.listed = list(listed.values())
     return found
+
+
+def _match_phrases(
+    labels: Sequence[Labels], words: CandidateWords, laid: _LaidOut, options: TextOptions
+) -> tuple[Marks, Spans, list[tuple[int, str]]]:
+    """Return what the rows say of candidate phrases, these, and keywords that are none, by row."""
+    spans = spans_of(laid.tokens, laid.vocabulary, True)
+    size = len(spans.size)
+    y, gold = np.zeros(size, bool), np.full(size, UNKNOWN_TRUTH, np.int8)
+    score, listed = np.full(size, np.nan), np.zeros(len(laid.rows), np.int64)
+    absent = []
+    for d, row in enumerate(laid.rows):
+        label = labels[row]
+        if not label.says_something:
+            continue
+        normalise = words.normaliser(row, options)
+        low, high = spans.offsets[d : d + 2].tolist()
+        place = dict(zip(spans.key[low:high].tolist(), range(low, high), strict=True))
+        terms = [term for term in label.keywords or () if any(map(str.isalnum, term))]
+        for term in terms:
+            rows = _rows_of(term, place, normalise)
+            y[rows] = True
+            if not rows:
+                absent.append((row, term))
+        # Terms of the same stems count once.
+        first = [_keys(term, normalise)[:1] for term in terms]
+        listed[d] = len({*first} - {()}) + first.count(())
+        if label.gold is not None:
+            gold[low:high] = 0
+            for term in label.gold:
+                gold[_rows_of(term, place, normalise)] = 1
+        for term, value in label.scored_terms:
+            rows = _rows_of(term, place, normalise)
+            score[rows] = np.fmax(score[rows], value)
+    scores = score if np.isfinite(score).any() else None
+    return Marks(y, gold, listed, laid.form, laid.shown, laid.link, scores), spans, absent
+
+
+def _rows_of(term: str, place: Mapping[int, int], normalise: Normaliser) -> list[int]:
+    """Return the row of a term's first form that is a candidate, if one is."""
+    return [place[key] for key in _keys(term, normalise) if key in place][:1]
+
+
+@lru_cache(maxsize=MOST_TOKENS)
+def _keys(term: str, normalise: Normaliser) -> tuple[int, ...]:
+    """Return the numbers of a term as a text may write it; none of more than twelve words."""
+    found = (one.parts for one in normalise.variants(term) if sum(one.is_word) <= MOST_KNOWN)
+    return tuple(dict.fromkeys(map(key_of, found)))
 
 
 def _shorten(words: CandidateWords, names: list[str], most: int) -> list[str]:
@@ -329,64 +430,56 @@ def _shorten(words: CandidateWords, names: list[str], most: int) -> list[str]:
     return shortened
 
 
-def _pack(
-    rows: Sequence[Labels],
+def _lay_out(
+    labels: Sequence[Labels],
     words: CandidateWords,
-    labels: _Matched,
-    report: Report,
+    score: FloatArray,
     options: TextOptions,
     phrases: bool,
-    vocabulary: Vocabulary,
-    readings: Sequence[Reading],
-) -> ReadDocuments:
+    only: bool,
+) -> _LaidOut:
     """Lay the documents that have a word end to end."""
-    tokens, size = words.tokens, len(words.term)
-    forms: dict[str, int] = {}
-    form_of = np.array([forms.setdefault(n, len(forms)) for n in tokens.names], np.int64)
-    lower = np.array([forms.setdefault(n.lower(), len(forms)) for n in tokens.names], np.int64)
-    texts = kernels.Texts(
-        tokens.token, tokens.pos, tokens.sentence, tokens.offsets, tokens.in_sentences
-    )
+    tokens, names = words.tokens, words.tokens.names
+    numbers: dict[str, int] = {}
     kinds = kernels.Kinds(
         stem=words.kinds.stem,
-        capital=np.array([name[:1].isupper() for name in tokens.names], bool),
-        upper=np.array([len(name) > 1 and name.isupper() for name in tokens.names], bool),
-        form=form_of,
-        lower=lower,
+        capital=np.array([name[:1].isupper() for name in names], bool),
+        upper=np.array([len(name) > 1 and name.isupper() for name in names], bool),
+        form=np.array([numbers.setdefault(n, len(numbers)) for n in names], np.int64),
+        lower=np.array([numbers.setdefault(n.lower(), len(numbers)) for n in names], np.int64),
         noun_capitals=_keeps_capital(tokens),
+    )
+    texts = kernels.Texts(
+        tokens.token, tokens.pos, tokens.sentence, tokens.offsets, tokens.in_sentences
     )
     table, token, shown, best = kernels.occurrences(
         texts, kinds, len(words.stems), words.term, words.offsets, _GROUP
     )
     word, position, sentence, title, pos, phrase, capital, upper = np.ascontiguousarray(table.T)
-    has = np.diff(words.offsets) > 0
-    sizes = np.diff(words.offsets)[has]
-    names = [row.doc_id for row, kept in zip(rows, has, strict=True) if kept]
-    folds = np.array([fold_of(name) for name in names], np.int64)
-    occurrences = tokens.offsets[:-1][has][document_of(sizes)[word]] + position
-    linked = (
-        links_of(words, occurrences, word, sentence, sizes, forms, options) if phrases else None
-    )
+    rows = np.flatnonzero(np.diff(words.offsets))
+    sizes = np.diff(words.offsets)[rows]
+    document = np.repeat(rows, sizes)[word]
+    places = tokens.offsets[document] + position
+    links = Links.none(len(word))
+    if phrases:
+        links = links_of(words, places, document, sentence, numbers, options)
+    forms = list(numbers)
     used, term = distinct(words.term, len(words.stems))
-    stems = sorted({*(words.stems[i] for i in used), *(linked.texts if linked is not None else ())})
+    stems = sorted({*(words.stems[i] for i in used), *links.texts})
     place = {text: i for i, text in enumerate(stems)}
-    term = np.array([place[words.stems[i]] for i in used], np.int64)[term]
-    observed = np.zeros(size, bool)
-    written = list(forms)
-    shortest, form = distinct(best, len(forms))
-    surfaces = [written[i] for i in shortest]
-    complete = np.array([bool(row.complete) for row in rows], bool)
-    unlabelled = np.array([row.keywords is None for row in rows], bool) & ~complete
+    complete = np.array([bool(label.complete) for label in labels], bool)
+    unlabelled = np.array([label.keywords is None for label in labels], bool) & ~complete
     letter = np.isin(words.term, words.kinds.stem[words.kinds.letter])
+    surfaces = [forms[i] for i in best]
     packed = DocumentTokens(
-        term=term.astype(np.int64),
-        y=observed,
-        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        fold=folds,
-        complete=complete[has],
-        n_tokens=np.diff(tokens.offsets)[has],
-        length=np.array([len(surface) for surface in surfaces], np.int64)[form],
-        hyphen=np.array(["-" in surface for surface in surfaces], bool)[form],
+        term=np.array([place[words.stems[i]] for i in used], np.int64)[term],
+        y=np.zeros(len(term), bool),
+        offsets=np.append(0, np.cumsum(sizes)),
+        fold=np.array([fold_of(labels[d].doc_id) for d in rows.tolist()], np.int64),
+        complete=complete[rows],
+        n_tokens=np.diff(tokens.offsets)[rows],
+        length=np.array([len(surface) for surface in surfaces], np.int64),
+        hyphen=np.array(["-" in surface for surface in surfaces], bool),
         word=word,
         position=position,
         sentence=sentence,
@@ -395,87 +488,30 @@ def _pack(
         phrase=phrase,
         capital=capital.astype(bool),
         upper=upper.astype(bool),
-        unlabelled=unlabelled[has],
-        score=_scores(labels.scores, size),
-        link=None if linked is None else linked.link(place),
-        given=None if linked is None else linked.given,
-        given_only=phrases and vocabulary.only,
+        unlabelled=unlabelled[rows],
+        score=None if np.isnan(score).all() else score,
+        link=links.link(place) if phrases else None,
+        given=links.given if phrases else None,
+        given_only=phrases and only,
         letter=letter if letter.any() else None,
     )
-    listed = sum(len(row.keywords or ()) for row in rows)
-    report = replace(report, words=size, listed=listed)
-    between = np.full(len(token), -1) if linked is None else linked.form
-    own, code = distinct(np.concatenate([token, shown, between[between >= 0]]), len(written))
-    of_form, of_shown = code[: len(token)], code[len(token) : 2 * len(token)]
-    of_link = np.full(len(token), -1)
-    of_link[between >= 0] = code[2 * len(token) :]
-    unmatched = Unmatched(list(labels.listed.values()))
-    kept_rows, lost_rows = np.flatnonzero(has).tolist(), np.flatnonzero(~has).tolist()
-    if phrases:
-        marks, spans, absent = mark(packed, stems, labels.said, (of_form, of_shown, of_link))
-        observed[spans.words[marks.y][spans.words[marks.y] >= 0]] = True
-        packed = replace(packed, y=observed)
-        every = [(d, term) for d in lost_rows for term in rows[d].keywords or ()]
-        every += [(kept_rows[d], term) for d, term in absent]
-        unmatched = sort_out(words, every, occurrences, options)
-        lost = [
-            f"{rows[d].doc_id}: {term}" + (f" ({reason})" if reason else "")
-            for d, term, reason in unmatched.absent
-        ]
-        lost_rows += [kept_rows[d] for d in np.flatnonzero(np.diff(spans.offsets) == 0).tolist()]
-        report = replace(
-            report,
-            absent_keywords=Named.of(by_document(lost)),
-            separators=+unmatched.separators,
-        )
-    else:
-        observed[list(labels.known)] = True
-        gold = np.full(size, UNKNOWN_TRUTH, np.int8)
-        gold[list(labels.gold)] = list(labels.gold.values())
-        own_form, own_shown, none = (one.astype(np.int32) for one in (of_form, of_shown, of_link))
-        none_listed = np.zeros(len(names), np.int64)
-        marks = Marks(observed, gold, none_listed, own_form, own_shown, none, packed.score)
-        spans = spans_of(packed, stems, False)
-    there = {one.document for one in unmatched.listed}
-    number = {d: i for i, d in enumerate([*kept_rows, *sorted(there - {*kept_rows})])}
-    report = replace(
-        report,
-        observed=int(observed.sum()),
-        without_words=Named.of([rows[d].doc_id for d in lost_rows if d not in there]),
-        listed_only=Named.of([f"{rows[o.document].doc_id}: {o.term}" for o in unmatched.listed]),
-    )
-    return ReadDocuments(
-        tokens=packed,
-        vocabulary=stems,
-        names=[rows[d].doc_id for d in number],
-        marks=marks,
-        spans=spans,
-        forms=[written[i] for i in own],
-        report=report,
-        known=labels.sizes[0],
-        several=labels.sizes[1],
-        listed=[one._replace(document=number[one.document]) for one in unmatched.listed],
-        sample=Sample.of([one.key for one in readings], [one.sentences for one in readings]),
-        originals=Originals(
-            np.array([one.key for one in readings], np.uint64)[has], folds, packed.looked_at
-        ),
+    # Forms that are written nowhere, as a lower-case one may be, have no number.
+    parts = np.concatenate([token, shown, links.form])
+    own, code = distinct(parts[parts >= 0], len(forms))
+    numbered = np.full(len(parts), -1, np.int32)
+    numbered[parts >= 0] = code
+    form, shown, link = np.split(numbered, 3)
+    return _LaidOut(
+        packed, stems, [forms[i] for i in own], rows.tolist(), places, form, shown, link
     )
 
 
 def _keeps_capital(tokens: Tokens) -> BoolArray:
     """Return whether a token [V] that begins a sentence keeps its capital, if nothing is known."""
-    pairs = zip(tokens.names, tokens.languages, strict=True)
-    found = [
-        language in NOUNS_IN_CAPITALS or name[1:].lower() != name[1:] or name[1:2] == "."
-        for name, language in pairs
-    ]
-    return np.array(found, bool)
-
-
-def _scores(found: dict[int, float], size: int) -> FloatArray | None:
-    """Return the words' scores [W]; None where none has any."""
-    if not found:
-        return None
-    scores = np.full(size, np.nan)
-    scores[list(found)] = list(found.values())
-    return scores
+    return np.array(
+        [
+            language in NOUNS_IN_CAPITALS or name[1:].lower() != name[1:] or name[1:2] == "."
+            for name, language in zip(tokens.names, tokens.languages, strict=True)
+        ],
+        bool,
+    )

@@ -1,21 +1,31 @@
 """From rows to the tokens of a partition: numbered, in sentences, with their parts of speech.
 
 Each distinct token is tagged once, as most text is made of words that were there before.
+
+What documents repeat is seen in numbers made from their tokens: sentences that most of them share,
+and exact copies of others. Whether a sentence is shared by most is seen in a sample, of the
+thousand distinct documents whose numbers are smallest: partitions add to the same one however the
+documents are cut.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
-from typing import Any, NamedTuple
+from functools import reduce
+from itertools import chain, count, pairwise
+from operator import add
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from vbmodels.core.state import BoolArray, IntArray
+from vbmodels.core.draws import text_key
+from vbmodels.core.state import BoolArray, IntArray, State
 from vbmodels.tables.cells import DASH, MISSING
 from vbmodels.text import token_kernels as kernels
+from vbmodels.text.candidates import KeyArray
 from vbmodels.text.cleaning import cleaned
 from vbmodels.text.languages import (
     AUTO,
@@ -25,7 +35,6 @@ from vbmodels.text.languages import (
     detected,
     unspaced_language,
 )
-from vbmodels.text.repeats import document_key, sentence_key
 from vbmodels.text.splitting import split_sentences, split_words, with_line_ends
 from vbmodels.text.words import (
     AT_THE_START,
@@ -35,6 +44,105 @@ from vbmodels.text.words import (
     TextOptions,
     pos_code,
 )
+
+MOST_SAMPLED = 1000
+FEWEST = 5  # documents of which most can share a sentence
+_DIGITS = re.compile(r"\d+")
+
+
+def sentence_key(tokens: Iterable[str]) -> int:
+    """Return the number of a sentence; those that differ in digits and capitals are one."""
+    return text_key(_DIGITS.sub("0", "\0".join(tokens)).lower())
+
+
+def document_key(sentences: Iterable[Iterable[str]]) -> int:
+    """Return the number of a document."""
+    return text_key("\0".join(chain.from_iterable(sentences)))
+
+
+@dataclass(frozen=True)
+class Sample(State, kind="keywords.Sample"):
+    """Documents [S] by their numbers, sorted, and the sentences of each: [N], with offsets."""
+
+    document: KeyArray
+    sentence: KeyArray
+    offsets: IntArray
+
+    @classmethod
+    def of(cls, documents: Sequence[int], sentences: Sequence[Sequence[int]]) -> Self:
+        """Sample a partition's documents, of which each has sentences."""
+        chosen = dict(zip(documents, map(set, sentences), strict=True))
+        kept = [(key, sorted(chosen[key])) for key in sorted(chosen)[:MOST_SAMPLED] if chosen[key]]
+        return cls(
+            np.array([key for key, _ in kept], np.uint64),
+            np.array([one for _, own in kept for one in own], np.uint64),
+            np.cumsum([0, *(len(own) for _, own in kept)]),
+        )
+
+    def __add__(self, other: Self) -> Self:
+        sentences = [
+            one.sentence[start:stop].tolist()
+            for one in (self, other)
+            for start, stop in pairwise(one.offsets.tolist())
+        ]
+        return self.of([*self.document.tolist(), *other.document.tolist()], sentences)
+
+    def may_have(self, sentences: frozenset[int]) -> bool:
+        """Return whether one of the documents, or of those that it leaves out, has a sentence."""
+        full = len(self.document) == MOST_SAMPLED
+        return full or not sentences.isdisjoint(self.sentence.tolist())
+
+    @property
+    def shared(self) -> frozenset[int]:
+        """The sentences that most of the documents have."""
+        if len(self.document) < FEWEST:
+            return frozenset()
+        found, count = np.unique(self.sentence, return_counts=True)
+        return frozenset(found[2 * count > len(self.document)].tolist())
+
+
+def shared_sentences(samples: Iterable[Sample]) -> frozenset[int]:
+    """Return the sentences that most documents of a corpus share, from samples of its parts."""
+    return reduce(add, samples, Sample.of([], [])).shared
+
+
+@dataclass(frozen=True)
+class Originals(State, kind="keywords.Originals"):
+    """Documents [D]: the number of each, its fold, and whether somebody has looked for keywords."""
+
+    key: KeyArray
+    fold: IntArray
+    looked_at: BoolArray
+
+
+@dataclass(frozen=True)
+class Copies(State, kind="keywords.Copies"):
+    """Documents of a partition [D]: which count in a fit, and the folds that they have in it.
+
+    Of documents that are equal one counts, the first for whose keywords somebody has looked, or the
+    first; the others have its fold.
+    """
+
+    counted: BoolArray
+    fold: IntArray
+
+
+def find_copies(parts: Sequence[Originals]) -> list[Copies]:
+    """Find the documents of a corpus that are exact copies, by its partitions in order."""
+    key, fold, looked_at = (
+        np.concatenate([np.zeros(0, kind), *(getattr(part, name) for part in parts)])
+        for name, kind in (("key", np.uint64), ("fold", np.int64), ("looked_at", bool))
+    )
+    order = np.lexsort((~looked_at, key))
+    new = np.ones(len(key), bool)
+    new[1:] = key[order][1:] != key[order][:-1]
+    original = np.empty(len(key), np.int64)
+    original[order] = order[np.flatnonzero(new)][np.cumsum(new) - 1]
+    counted, fold = original == np.arange(len(key)), fold[original]
+    ends = np.cumsum([len(part.key) for part in parts])[:-1]
+    pairs = zip(np.split(counted, ends), np.split(fold, ends), strict=True)
+    return [Copies(*pair) for pair in pairs]
+
 
 _TITLE = re.compile(r"\A\s*(\S[^\n]*(?:\n[ \t]+\S[^\n]*)*)\n(?=[^\s])")
 _TITLE_WORDS = 40
@@ -59,6 +167,16 @@ class Labels(NamedTuple):
     scored: Sequence[str] | None = None
     scores: Sequence[float] | None = None
     mark: str | None = None
+
+    @property
+    def scored_terms(self) -> Iterable[tuple[str, float]]:
+        """The scored terms with their scores."""
+        return zip(self.scored or (), self.scores or (), strict=False)
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it names a term."""
+        return bool(self.keywords or self.scored or self.gold is not None)
 
 
 SEPARATOR = ";"
@@ -108,7 +226,7 @@ class Reading(NamedTuple):
     """How a document was read: its language (None: not clear), and what was taken out.
 
     ``shared``: sentences that were left out, as most documents have them. ``key`` and
-    ``sentences``: numbers of what is left (`repeats`).
+    ``sentences``: numbers of what is left (`Sample`).
     """
 
     language: str | None
@@ -147,33 +265,6 @@ class Tokens:
     in_sentences: BoolArray
 
 
-class _Kinds:
-    """Numbers of distinct tokens, of each language its own, as they come."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.languages: list[str] = []
-        self._numbers: dict[str, _Numbers] = {}
-
-    def of(self, language: str) -> _Numbers:
-        """Return the numbers of a language's tokens."""
-        if language not in self._numbers:
-            self._numbers[language] = _Numbers(self, language)
-        return self._numbers[language]
-
-
-class _Numbers(dict[str, int]):
-    def __init__(self, kinds: _Kinds, language: str) -> None:
-        super().__init__()
-        self._kinds, self._language = kinds, language
-
-    def __missing__(self, token: str) -> int:
-        number = self[token] = len(self._kinds.names)
-        self._kinds.names.append(token)
-        self._kinds.languages.append(self._language)
-        return number
-
-
 def _with_title(text: str) -> str:
     """Set the first line apart, a sentence of its own, where it is a title.
 
@@ -200,7 +291,9 @@ def read_tokens(
     readings
         [D] how each was read.
     """
-    kinds = _Kinds()
+    counter = count()
+    # Of each language its own, numbered as they come.
+    kinds: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(counter.__next__))
     token, sentence, given, in_sentences, labels = [], [], [], [], []
     readings: list[Reading] = []
     where: Any
@@ -229,16 +322,17 @@ def read_tokens(
         in_sentences.append(where is not None)
         where = np.full(len(tokens), kernels.UNKNOWN) if where is None else where
         readings.append(Reading(language, out, *about))
-        number_of = kinds.of(language or ENGLISH).__getitem__
+        number_of = kinds[language or ENGLISH].__getitem__
         token.append(np.fromiter(map(number_of, tokens), np.int64, len(tokens)))
         sentence.append(np.array(where, np.int64))
         given.append(codes)
     none = np.zeros(0, np.int64)
     every = np.concatenate([none, *token])
     offsets = np.cumsum([0, *map(len, token)])
+    by_number = sorted((n, t, language) for language, own in kinds.items() for t, n in own.items())
     found = Tokens(
-        kinds.names,
-        kinds.languages,
+        [name for _, name, _ in by_number],
+        [language for _, _, language in by_number],
         every,
         every,
         np.concatenate([none, *sentence]),

@@ -347,9 +347,9 @@ class Normaliser:
         self._stop = own | options.more_stop_words
         self._unspaced = options.language in UNSPACED
         self._stemmer = _stemmer(options.algorithm)
-        self._known: dict[str, str | None] = {}
-        self._variants: dict[str, Sequence[Parts]] = {}
-        self._terms: dict[str, Sequence[tuple[str, str | None, Sequence[str | None]]]] = {}
+        self._stem = lru_cache(MOST_TOKENS)(self._normalise)
+        self._words_of = lru_cache(MOST_TOKENS)(self._split)
+        self.variants = lru_cache(MOST_TOKENS)(self._spellings)
 
     @classmethod
     def of(cls, options: TextOptions) -> Normaliser:
@@ -370,13 +370,7 @@ class Normaliser:
         None is for what is no word (it has no letter, more than 50 characters, or signs
         of formulae, code or addresses) and for stop words, to which single letters belong.
         """
-        try:
-            return self._known[token]
-        except KeyError:
-            if len(self._known) >= MOST_TOKENS:
-                self._known.clear()
-            stem = self._known[token] = self._normalise(token)
-            return stem
+        return self._stem(token)
 
     def _normalise(self, token: str) -> str | None:
         if _DOTTED.fullmatch(token) and plain(token) not in self._stop:
@@ -436,7 +430,7 @@ class Normaliser:
         """Return the stem of a word; of anything else itself in lower case."""
         return self(token) or plain(token)
 
-    def variants(self, term: str) -> Sequence[Parts]:
+    def _spellings(self, term: str) -> Sequence[Parts]:
         """Return how a text may write a term: as it is, and with other hyphens or Greek letters.
 
         >>> Normaliser(TextOptions()).variants("the quality of life")[0].parts
@@ -444,10 +438,6 @@ class Normaliser:
         >>> [one.parts for one in Normaliser(TextOptions()).variants("semi-supervised learning")]
         [('semi-supervis', 'learn'), ('semi', 'supervis', 'learn')]
         """
-        if (known := self._variants.get(term)) is not None:
-            return known
-        if len(self._variants) >= MOST_TOKENS:
-            self._variants.clear()
         bare = _IN_BRACKETS.sub(" ", term)
         tokens = split_words(bare if bare.strip() else term, self._options.language)
         if len(tokens) > 3 and "".join(tokens).isupper():
@@ -472,8 +462,7 @@ class Normaliser:
         found = dict.fromkeys(
             parts for spelling in spellings if (parts := self._parts(spelling)) is not None
         )
-        self._variants[term] = tuple(found)
-        return self._variants[term]
+        return tuple(found)
 
     def _parts(self, tokens: Sequence[str]) -> Parts | None:
         """Return the parts of a term; None where it has no letter and no digit."""
@@ -518,15 +507,9 @@ class Normaliser:
                 missing.append(word)
         return found, missing
 
-    def _words_of(self, term: str) -> Sequence[tuple[str, str | None, Sequence[str | None]]]:
-        """Return every word of a term, its stem, and those of its parts; each term once."""
-        if (known := self._terms.get(term)) is not None:
-            return known
-        if len(self._terms) >= MOST_TOKENS:
-            self._terms.clear()
-        found = [
+    def _split(self, term: str) -> Sequence[tuple[str, str | None, Sequence[str | None]]]:
+        """Return every word of a term, its stem, and those of its parts."""
+        return [
             (word, self(word), [self(part) for part in _INSIDE.findall(word)])
             for word in split_words(term, self._options.language)
         ]
-        self._terms[term] = found
-        return found

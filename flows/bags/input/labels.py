@@ -28,8 +28,7 @@ from flows.tables.names import in_files
 from vbmodels.bags.bags import UNLABELLED
 from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.tables.cells import number_of
-from vbmodels.tables.levels import NO, YES, positive_of
-from vbmodels.tables.scales import scale_of
+from vbmodels.tables.levels import NO, YES, positive_of, scale_of
 
 FILES = 20
 """Files whose labels are looked at."""

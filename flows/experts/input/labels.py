@@ -17,9 +17,8 @@ from flows.tables.roles import LABEL, Contents, column_rules
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.tables.column_table import ColumnRead
 from vbmodels.tables.columns import Rule
-from vbmodels.tables.levels import NO, YES, Levels
+from vbmodels.tables.levels import NO, YES, Levels, order_of
 from vbmodels.tables.levels import positive_of as level_words
-from vbmodels.tables.scales import order_of
 from vbmodels.tables.seen import Seen, ends_of, sentinels_of
 
 MOST_CLASSES = 50

@@ -16,8 +16,7 @@ from flows.tables import mixed
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.table import MISSING
 from vbmodels.tables.columns import Rule
-from vbmodels.tables.levels import Levels, match_levels, rare_levels
-from vbmodels.tables.scales import numbers_of
+from vbmodels.tables.levels import Levels, match_levels, numbers_of, rare_levels
 
 RARE = "(rare)"
 
@@ -40,7 +39,7 @@ class Column:
         Where cells are missing because of another column: that column and its categories.
     ordered, scale
         The categories from the lowest to the highest and the kind of their scale (see
-        `vbmodels.tables.scales`), where they have an order.
+        `vbmodels.tables.levels`), where they have an order.
     halves
         The half of the scale that each answer is in, where ``levels`` are its two halves.
     label

@@ -37,8 +37,7 @@ from vbmodels.features.table import (
 )
 from vbmodels.tables.column_table import USED, ColumnRead, column_read
 from vbmodels.tables.columns import Rule, Unclear
-from vbmodels.tables.levels import Levels
-from vbmodels.tables.scales import LEAST, NUMBERS, Scale, numbers_of, scale_of
+from vbmodels.tables.levels import LEAST, NUMBERS, Levels, Scale, numbers_of, scale_of
 from vbmodels.tables.seen import Seen
 
 

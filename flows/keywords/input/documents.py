@@ -18,10 +18,17 @@ from vbmodels.core.state import BoolArray
 from vbmodels.keywords.candidate_counts import count_candidates
 from vbmodels.text.candidate_words import NO_VOCABULARY, Vocabulary
 from vbmodels.text.candidates import DocumentTokens, Marks, Spans, stem_keys
-from vbmodels.text.listed_only import ListedPhrase
 from vbmodels.text.reading import Report, read_documents
-from vbmodels.text.repeats import Originals, Sample
-from vbmodels.text.tokens import Labels, Row, completed, split_terms, without_mark
+from vbmodels.text.result_rows import ListedPhrase
+from vbmodels.text.tokens import (
+    Labels,
+    Originals,
+    Row,
+    Sample,
+    completed,
+    split_terms,
+    without_mark,
+)
 from vbmodels.text.words import TextOptions
 
 ROWS = 256

@@ -6,7 +6,7 @@ from flows.keywords.input.shards import WORDS, rows_of
 from vbmodels.keywords.candidate_counts import Whole, added
 from vbmodels.keywords.features import build_batch, label_rates
 from vbmodels.text.candidates import spans_of, stem_keys
-from vbmodels.text.surfaces import written
+from vbmodels.text.result_rows import written
 
 
 def words_of(prepared):

@@ -9,7 +9,7 @@ from flows.keywords.input.documents import prepare as prepared_of
 from flows.keywords.schema import DOCUMENTS
 from flows.tables.checks import Checker
 from tests.flows.keywords.one_corpus import features_of, words_of
-from vbmodels.keywords.graph import adjacency
+from tests.vbmodels.keywords.keyword_documents import adjacency
 from vbmodels.text.reading import Named
 from vbmodels.text.tokens import Labels, Row, read_tokens
 from vbmodels.text.words import POS_GROUPS, Normaliser, TextOptions

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.labelled_corpora import LabelledCorpus, learn_keyword_prior
+from benchmarks.prior_learning import text_of
 from flows import storage
 from flows.faults import InputError
 from flows.keywords.input import shards
@@ -215,7 +216,7 @@ def test_a_prior_of_ones_own_is_a_file(tmp_path):
         for i, part in enumerate((rows[:15], rows[15:]))
     ]
     path = tmp_path / "prior.json"
-    path.write_text(learn_keyword_prior(corpora).to_json())
+    path.write_text(text_of(learn_keyword_prior(corpora)))
     _, ours, _ = run(tmp_path / "in.parquet", tmp_path / "ours", prior=str(path))
     _, theirs, _ = run(tmp_path / "in.parquet", tmp_path / "theirs")
     assert ours.results["rate"]["share"] != theirs.results["rate"]["share"]

@@ -13,7 +13,7 @@ from flows.run import run
 from flows.settings import ComputeSettings
 from vbmodels.estimators import KeywordExtractor
 from vbmodels.keywords.phrases.model import PhraseGlobal
-from vbmodels.text.repeats import MOST_SAMPLED, Originals, Sample, find_copies
+from vbmodels.text.tokens import MOST_SAMPLED, Originals, Sample, find_copies
 
 SUBJECTS = ("water tower", "bee hive", "solar panel", "river delta", "bike lane", "wind farm")
 FOOTER = "You are reading the Green Valley Newsletter, issue {}."

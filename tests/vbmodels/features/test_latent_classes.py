@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vbmodels.features.imputation.latent import one_hot
-from vbmodels.features.latent_class_analysis import by_bic
+from vbmodels.features.rivals import by_bic
 
 LEVELS = np.array([2, 3, 2, 4, 2, 3, 2, 2])
 

@@ -7,8 +7,7 @@ from scipy.special import log_softmax
 from scipy.stats import norm
 
 from vbmodels.features.imputation.latent import one_hot
-from vbmodels.features.latent_class_analysis import latent_classes
-from vbmodels.features.latent_scale import latent_scale
+from vbmodels.features.rivals import latent_classes, latent_scale
 
 LEVELS = np.array([2, 3, 4, 2, 3, 4, 2, 5])
 FIRST = np.concatenate([[0], np.cumsum(LEVELS)[:-1]])

@@ -3,7 +3,15 @@
 import numpy as np
 import pyarrow.parquet as pq
 
-from vbmodels.keywords.graph import adjacency
+from vbmodels.keywords.graph import cooccurrences
+
+
+def adjacency(word, n, **graph):
+    """Return A [n, n] of one document with the words 0 to n - 1."""
+    row, col, count = cooccurrences(word, **graph)
+    a = np.zeros((n, n))
+    a[row, col] = a[col, row] = count
+    return a
 
 
 def real_documents(path, seed=0, k=5, limit=None):

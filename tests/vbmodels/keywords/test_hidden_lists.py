@@ -9,7 +9,7 @@ from reproduce.keyword_documents import typical_coefficients
 from tests.contract.words_drawn import simulate_words
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
-from vbmodels.keywords.hidden_lists import BEST, LabelledDocuments, known_among_best
+from vbmodels.keywords.phrases.jackknife import BEST, LabelledDocuments, known_among_best
 
 NAMES = ("intercept", "log_tf_idf", "first_position", "spread", "inside_known")
 MODEL = CorpusProbit()

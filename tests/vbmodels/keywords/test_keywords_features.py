@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
+from tests.vbmodels.keywords.keyword_documents import adjacency
 from vbmodels.keywords.features import (
     FEATURE_NAMES,
     Elsewhere,
@@ -17,7 +18,7 @@ from vbmodels.keywords.features import (
     keyphraseness,
     label_rates,
 )
-from vbmodels.keywords.graph import adjacency, system_matrix, textrank
+from vbmodels.keywords.graph import system_matrix, textrank
 from vbmodels.text.candidates import N_FOLDS, DocumentTokens
 from vbmodels.text.words import POS_GROUPS
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from tests.vbmodels.keywords.keyword_documents import adjacency
 from vbmodels.keywords.graph import (
-    adjacency,
     normalised,
     ss,
     textrank,

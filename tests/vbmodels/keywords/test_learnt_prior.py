@@ -8,11 +8,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from benchmarks.prior_learning import ProbitFit, _fit, _line, pooled
+from benchmarks.prior_learning import ProbitFit, _fit, _line, pooled, text_of
 from tests.contract.words_drawn import simulate_words
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
-from vbmodels.keywords.corpus.reliability import has_few_documents
+from vbmodels.keywords.corpus.selection import has_few_documents
 from vbmodels.keywords.learnt_prior import (
     ANY,
     LABEL_FREE_PHRASES,
@@ -57,7 +57,7 @@ def test_the_shipped_file_is_of_todays_features_and_says_where_it_is_from():
 
 def test_a_file_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "prior.json"
-    path.write_text(shipped().to_json())
+    path.write_text(text_of(shipped()))
     assert prior_of(path) == shipped() == prior_of(None) == prior_of(shipped())
     assert prior_of("none") is None
 
@@ -72,7 +72,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path):
     ],
 )
 def test_a_file_that_is_no_prior_is_refused(change, message):
-    found = json.loads(shipped().to_json()) | change
+    found = json.loads(text_of(shipped())) | change
     with pytest.raises(PriorError, match=message):
         LearntPrior.from_json(json.dumps(found))
     for text in ("", "[]", "[" * 10_000, "\x00", '{"version": 1}'):
@@ -81,7 +81,7 @@ def test_a_file_that_is_no_prior_is_refused(change, message):
 
 
 def test_a_file_of_other_features_is_refused():
-    found = json.loads(shipped().to_json())
+    found = json.loads(text_of(shipped()))
     found["words"]["features"]["shoe_size"] = found["words"]["features"].pop("log_tf")
     with pytest.raises(PriorError, match="another version"):
         LearntPrior.from_json(json.dumps(found))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vbmodels.tables.scales import order_of, scale_of
+from vbmodels.tables.levels import order_of, scale_of
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,7 @@ from vbmodels.bags.embedding.pools import (
     sampled_bags,
     sizes_of,
 )
-from vbmodels.bags.memory import Memory
-from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, Memory, State
 
 PIECE = 4096
 """Bags whose blocks are held at once before they are cut."""

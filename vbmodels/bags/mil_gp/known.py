@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances
-from vbmodels.bags.memory import Memory
 from vbmodels.bags.multilabel import Batch, MultiLabelBags, bags_of, instances_of, labels_of
+from vbmodels.core.state import Memory
 
 _CACHE: Memory[Batch] = Memory()
 

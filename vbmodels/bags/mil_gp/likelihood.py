@@ -23,13 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from vbmodels.bags.memory import Memory
 from vbmodels.bags.mil_gp.features import LEAK, FeatureMap
 from vbmodels.bags.multilabel import Batch, instances_of, labels_of, rows_of, runs_of
 from vbmodels.core.linalg import pack
 from vbmodels.core.normal_kernels import log_cdf_and_mills
 from vbmodels.core.special import inverse_mills, log1mexp
-from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, Memory, State, Stats
 
 SMALL = 1e-250
 """Below this -l_b is taken from logarithms."""

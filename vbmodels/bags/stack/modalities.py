@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, known_of
 from vbmodels.bags.embedding.blocks import ModalityMap
 from vbmodels.bags.embedding.pools import Pools
-from vbmodels.bags.memory import Memory
 from vbmodels.bags.multilabel import (
     FOLDS,
     Batch,
@@ -35,7 +34,7 @@ from vbmodels.bags.multilabel import (
     rows_of,
     runs_of,
 )
-from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, Memory
 
 
 def united(maps: Sequence[ModalityMap], data: Bags) -> Bags:

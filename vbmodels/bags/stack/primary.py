@@ -17,7 +17,6 @@ import numpy as np
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.embedding.blocks import ModalityMap
 from vbmodels.bags.embedding.pools import Pools
-from vbmodels.bags.memory import Memory
 from vbmodels.bags.multilabel import FOLDS, Spread
 from vbmodels.bags.stack.modalities import folds_of
 from vbmodels.bags.vmmic.layout import CONSTANT, Scaling
@@ -25,7 +24,7 @@ from vbmodels.bags.vmmic.mode import Points, Sums
 from vbmodels.bags.vmmic.model import Collapsed, CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import Posterior, predict
 from vbmodels.core.algorithm import Algorithm, Phase
-from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.core.state import FloatArray, IntArray, Memory, State, Stats
 from vbmodels.core.together import together
 
 MOST_FEATURES = 300

@@ -302,8 +302,7 @@ class CorpusProbit:
         free = variance > 0.0
         away, spread = (q.theta - mean)[:, free], variance[free]
         prior = -0.5 * np.sum(away**2 / spread + np.log(2.0 * np.pi * spread), axis=1)
-        values: FloatArray = stats.value + prior
-        return values
+        return np.asarray(stats.value + prior)
 
     def elbo(self, q: CorpusGlobal, stats: CorpusStats) -> float:
         """Return the objective: the weighted mean of the points' log posterior densities."""
@@ -470,13 +469,14 @@ class CorpusProbit:
             for i, covariance in enumerate(self._covariances(q)):
                 spread = np.einsum("ij,jk,ik->i", x, covariance, x, optimize=True)
                 eta[i] /= np.sqrt(1.0 + spread)
-        found: FloatArray = np.array(
-            [
-                keyword_probability(own, batch, share.log_delta)
-                for own, share in zip(eta, self.listings(q, batch), strict=True)
-            ]
+        return np.asarray(
+            np.array(
+                [
+                    keyword_probability(own, batch, share.log_delta)
+                    for own, share in zip(eta, self.listings(q, batch), strict=True)
+                ]
+            )
         )
-        return found
 
 
 def coefficient_table(

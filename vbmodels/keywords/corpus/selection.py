@@ -54,16 +54,14 @@ def number_of(q: CorpusGlobal, given: float | None) -> int:
 def most_new(most: int, observed: BoolArray, offsets: IntArray) -> IntArray:
     """Return how many new candidates a document may have [D], its known ones counted."""
     known = np.diff(np.concatenate([[0], np.cumsum(observed)])[offsets])
-    left: IntArray = np.maximum(most - known, 0)
-    return left
+    return np.asarray(np.maximum(most - known, 0))
 
 
 def bins_of(probability: FloatArray) -> IntArray:
     """Return each word's bin [W], the surest in the last one."""
     with np.errstate(divide="ignore"):
         place = (logit(probability) + LARGEST) * (BINS / (2.0 * LARGEST))
-    bins: IntArray = np.clip(np.floor(place), 0, BINS - 1).astype(np.int64)
-    return bins
+    return np.asarray(np.clip(np.floor(place), 0, BINS - 1).astype(np.int64))
 
 
 def probability_of(least: int) -> float:
@@ -181,3 +179,12 @@ def select_in_documents(
     """Return known words and, in each document, as many new ones as ``level`` allows [W]."""
     chosen = select_new_by_fdr(probability, observed, offsets, level)
     return chosen & (observed | eligible(probability, observed, offsets, most))
+
+
+FEWEST_DOCUMENTS = 100
+"""Documents from which on a false discovery rate may be relied on."""
+
+
+def has_few_documents(q: CorpusGlobal) -> bool:
+    """Whether a regression without a learnt prior has few documents."""
+    return q.n_documents < FEWEST_DOCUMENTS and q.spread <= 1.0

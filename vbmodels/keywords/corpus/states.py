@@ -71,8 +71,7 @@ class CorpusGlobal(State, kind="keywords/corpus.CorpusGlobal"):
     @property
     def mean(self) -> FloatArray:
         """[P] coefficients, averaged over the nodes."""
-        mean: FloatArray = self.weights @ self.theta[:, :-2]
-        return mean
+        return np.asarray(self.weights @ self.theta[:, :-2])
 
     @property
     def rate(self) -> float:

@@ -16,8 +16,7 @@ def inverse(precision: FloatArray, prior_variance: FloatArray) -> FloatArray:
     scaled = root[:, None] * precision * root
     values, axes = np.linalg.eigh(0.5 * (scaled + scaled.T))
     turned = axes * root[:, None]
-    found: FloatArray = (turned / np.maximum(np.abs(values), 1.0)) @ turned.T
-    return found
+    return np.asarray((turned / np.maximum(np.abs(values), 1.0)) @ turned.T)
 
 
 def newton_step(

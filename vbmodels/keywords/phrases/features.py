@@ -179,8 +179,7 @@ def _forms(tokens: DocumentTokens, spans: Spans, tf: FloatArray) -> tuple[FloatA
     end = start + spans.size[spans.phrase] - 1
 
     def share(flag: BoolArray) -> FloatArray:
-        total: FloatArray = np.bincount(spans.phrase, flag, len(tf)) / tf
-        return total
+        return np.asarray(np.bincount(spans.phrase, flag, len(tf)) / tf)
 
     def is_a(place: IntArray, group: str) -> FloatArray:
         return share(tokens.pos[place] == POS_GROUPS.index(group))

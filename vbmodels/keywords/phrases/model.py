@@ -26,7 +26,6 @@ before is not shown.
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
@@ -35,7 +34,7 @@ import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, within
 from vbmodels.core.linalg import Moments
-from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.core.state import FloatArray, Memory, State, Stats
 from vbmodels.keywords.coded_features import CodedFeatures
 from vbmodels.keywords.corpus.likelihood import moments
 from vbmodels.keywords.corpus.model import CorpusProbit
@@ -52,37 +51,11 @@ from vbmodels.keywords.prior.counts import Lengths
 from vbmodels.keywords.prior.rates import PHRASES_SD
 from vbmodels.keywords.units import KeywordBatch
 
-_Kept = tuple[weakref.ref[PhraseBatch], bytes, FloatArray, CodedFeatures]
-
-
-class KeptScores:
-    """Scores of a partition's words, and ranks of its phrases, while its arrays live.
-
-    They follow from the coefficients and the partition alone, so keeping them moves no bit. Each
-    pass makes the phrases' scores of them, which would take more memory than the partition.
-    """
-
-    def __init__(self) -> None:
-        self._kept: dict[int, _Kept] = {}
-
-    def of(self, scorer: CorpusGlobal, coefficients: FloatArray, batch: PhraseBatch) -> FloatArray:
-        """Return `scored` of the batch by the coefficients [N_FOLDS + 1, P] of its words."""
-        parts = (coefficients, scorer.location, scorer.scale)
-        mark = b"".join(part.tobytes() for part in parts)
-        name = id(batch)
-        known = self._kept.get(name)
-        if known is not None and known[0]() is batch and known[1] == mark:
-            return scored(batch, known[2], known[3].changed(0, np.positive))
-        eta = word_scores(scorer, coefficients, batch.words)
-        found = scored(batch, eta)
-        forget = weakref.ref(batch, lambda _: self._kept.pop(name, None))
-        self._kept[name] = (forget, mark, eta, CodedFeatures.of(found[:, RANK : RANK + 1]))
-        return found
-
-
 HIGHEST_RATE = 0.95
 COVERAGE_COUNT = 4.0
-_SCORES = KeptScores()
+_SCORES: Memory[tuple[FloatArray, CodedFeatures]] = Memory()
+"""Scores of words, and ranks of phrases, by the coefficients of the former: the phrases' scores are
+made of these at each pass, for they would take more memory than the partition."""
 
 
 @dataclass(frozen=True)
@@ -257,7 +230,14 @@ class Keyphrases:
         self, q: PhraseGlobal | Scored, batch: PhraseBatch
     ) -> tuple[KeywordBatch, FloatArray]:
         """Return the phrases with the features that they came with, and the words' scores."""
-        scores = _SCORES.of(q.scorer, q.coefficients, batch)
+        parts = (q.coefficients, q.scorer.location, q.scorer.scale)
+
+        def score_words() -> tuple[FloatArray, CodedFeatures]:
+            eta = word_scores(q.scorer, q.coefficients, batch.words)
+            return eta, CodedFeatures.of(scored(batch, eta)[:, RANK : RANK + 1])
+
+        eta, ranks = _SCORES.of(batch, b"".join(part.tobytes() for part in parts), score_words)
+        scores = scored(batch, eta, ranks.changed(0, np.positive))
         return batch.units(batch.x, batch.whole_coded), scores
 
     def phrase_units(self, q: PhraseGlobal, batch: PhraseBatch) -> KeywordBatch:

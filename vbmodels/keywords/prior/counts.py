@@ -271,8 +271,7 @@ class CountLaw(State, kind="keywords.CountLaw"):
     def log_listed(self, n: IntArray, k: IntArray, rho: float) -> FloatArray:
         """Return log k~_d [D] of open documents of n words with k listed ones."""
         mu = np.exp(self.level + self.slope * (np.log(n) - self.centre))
-        listed: FloatArray = np.log(np.maximum(mu + rho * (k - mu), LEAST_CREDIBLE * mu))
-        return listed
+        return np.asarray(np.log(np.maximum(mu + rho * (k - mu), LEAST_CREDIBLE * mu)))
 
     def complete_rate(self) -> tuple[float, float] | None:
         """Return log pi by the complete documents and its sd; None where there are none.

@@ -75,11 +75,6 @@ class RateSources(State, kind="keywords.RateSources"):
         return [GIVEN] if self.exact else [int(i) for i in np.flatnonzero(self.says)]
 
     @property
-    def estimated(self) -> bool:
-        """Whether neither the user nor a complete document says the rate."""
-        return not (self.says[GIVEN] or self.says[OF_COMPLETE])
-
-    @property
     def ends(self) -> tuple[float, float]:
         """pi at the outer nodes: between them it is with a probability of .92."""
         mean, sd = self.combined()

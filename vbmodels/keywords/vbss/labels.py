@@ -61,5 +61,4 @@ def per_document(values: FloatArray, offsets: IntArray) -> FloatArray:
     """Sum [W] values over the words of each document: [D]."""
     if len(offsets) < 2:
         return np.zeros(0)
-    sums: FloatArray = np.add.reduceat(values, offsets[:-1])
-    return sums
+    return np.asarray(np.add.reduceat(values, offsets[:-1]))

@@ -7,15 +7,13 @@ The eigenvalues of Q lie in [-1, 1], so beta lies in [1 - d, 1 + d] and U exists
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
 
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import FloatArray, IntArray, Memory
 from vbmodels.keywords.graph import system_matrix
 from vbmodels.keywords.units import KeywordBatch
 
@@ -24,6 +22,7 @@ BLOCK_NUMBERS = 1 << 22
 
 KEPT_BYTES = 1 << 30
 """Bytes of eigenvectors that a process keeps; what exceeds it is made again at every use."""
+_KEPT: Memory[dict[int, Spectrum]] = Memory()
 
 
 @dataclass(frozen=True)
@@ -71,12 +70,13 @@ def spectra(batch: KeywordBatch, damping: float) -> Iterator[Spectrum]:
     A spectrum is a pure function of the batch: whether it was kept or is made again
     changes no bit.
     """
-    kept = _kept(batch, damping)
+    kept = _KEPT.of(batch, str(damping).encode(), dict)
     for number, (first, last) in enumerate(_blocks(batch.sizes)):
         found = kept.get(number)
         if found is None:
             found = _spectrum(batch, first, last, damping)
-            if _MEMORY.reserve(batch, found.vectors.nbytes):
+            every = [one for _, part in [*_KEPT.kept.values()] for one in [*part.values()]]
+            if sum(one.vectors.nbytes for one in [*every, found]) <= KEPT_BYTES:
                 kept[number] = found
         yield found
 
@@ -107,36 +107,3 @@ def _spectrum(batch: KeywordBatch, first: int, last: int, damping: float) -> Spe
         labels[words] = v.T @ batch.y[batch.words(first + d)].astype(float) / beta
         p_diag[words] = v**2 @ beta**2
     return Spectrum(first, last, vectors, vector_offsets, values, labels, p_diag)
-
-
-class _Memory:
-    """What this process keeps, batch by batch, within `KEPT_BYTES`."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[int, dict[float, dict[int, Spectrum]]] = {}
-        self._bytes: dict[int, int] = {}
-
-    def of(self, batch: KeywordBatch, damping: float) -> dict[int, Spectrum]:
-        with self._lock:
-            if id(batch) not in self._kept:
-                self._kept[id(batch)] = {}
-                self._bytes[id(batch)] = 0
-                weakref.finalize(batch, self._forget, id(batch))
-            return self._kept[id(batch)].setdefault(damping, {})
-
-    def reserve(self, batch: KeywordBatch, nbytes: int) -> bool:
-        with self._lock:
-            if sum(self._bytes.values()) + nbytes > KEPT_BYTES:
-                return False
-            self._bytes[id(batch)] += nbytes
-            return True
-
-    def _forget(self, key: int) -> None:
-        with self._lock:
-            self._kept.pop(key, None)
-            self._bytes.pop(key, None)
-
-
-_MEMORY = _Memory()
-_kept = _MEMORY.of
