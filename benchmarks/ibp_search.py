@@ -20,7 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
 from vbmodels.core.fit import fit
-from vbmodels.features.forms import apply, best_of, make
+from vbmodels.features.forms import apply, best_of, make, rows_of
 from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.ibp.monte_carlo_bound import likelihood_draws, measured
 from vbmodels.features.options import FeatureOptions
@@ -73,7 +73,7 @@ def searched(batch: FeatureBatch, seed: int) -> tuple[Any, Any, int]:
     settings = FeatureOptions()
     done = fit(make(settings), [batch], seed=seed, tol=settings.tol, max_iter=settings.max_iter)
     (local,) = done.reduce.local_states(done.iterations - 1)
-    return best_of(done.q), local.search.fits[done.q.search.place], done.iterations
+    return best_of(done.q), rows_of(done.q, local).nu, done.iterations
 
 
 def published(batch: FeatureBatch, seed: int) -> Any:

@@ -14,12 +14,14 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF
 
 from reproduce.ibp_images import base_images, matched_f1, simulate_images
-from reproduce.ibp_laplace import LaplaceGibbs
-from reproduce.ibp_multinomial import MultinomialIBP, TextIBP
 from reproduce.page import NOT_SAID, Page, Table, canvas, mean_se, number
 from vbmodels.core.fit import fit
-from vbmodels.features.ibp.model import PolyaGammaIBP, second_moments, tilt_square, with_one
+from vbmodels.features.forms import make
+from vbmodels.features.ibp.model import second_moments, tilt_square, with_one
+from vbmodels.features.ibp.predict import weights_of_held
+from vbmodels.features.laplace_gibbs import LaplaceGibbs
 from vbmodels.features.moment_kernels import packed_moments
+from vbmodels.features.options import FeatureOptions
 from vbmodels.features.table import feature_batch
 
 # Lines 239 to 241 and 258 of the text version.
@@ -28,11 +30,7 @@ PUBLISHED = {
     "as many as eleven hidden features"
 }
 TRUNCATION = 8
-MODEL = MultinomialIBP(
-    TextIBP(TRUNCATION, alpha=0.5),
-    PolyaGammaIBP(TRUNCATION, alpha=0.5, weight_variance=2.0),
-    tol=1e-7,
-)
+OPTIONS = FeatureOptions(n_features=TRUNCATION, alpha=0.5, inference="multinomial")
 SAMPLED_ROWS = 100
 
 
@@ -71,12 +69,12 @@ def variational(seed: int, rows: int) -> Found:
     begin = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        done = fit(MODEL, [batch], seed=seed, max_iter=2000)
+        done = fit(make(OPTIONS), [batch], seed=seed, max_iter=2000)
     seconds = time.process_time() - begin
     (local,) = done.reduce.local_states(done.iterations - 1)
     nu = local.nu[batch.row_of]
     on = in_use(nu > 0.5)
-    q = done.q.inner
+    q = weights_of_held(done.q)
     mean = with_one(nu) @ q.mean.T
     square = tilt_square(packed_moments(with_one(nu)), second_moments(q))
     p = mean_sigmoid(mean, square - mean**2)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from flows.settings.base import declared
 from flows.settings.tables import TableSettings
 from vbmodels.features.options import FeatureOptions
+
+AFTER_DRAWS = 9
+"""Sweeps after the last draw of laplace: those that set the weights."""
+LEAST_MULTINOMIAL = 24
+"""Fewest sweeps of multinomial, of which all but one may be halved steps and set weights."""
 
 
 class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ignore[misc]
@@ -24,10 +29,10 @@ class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ig
     )
     own_file = "vbflows features survey.csv out/ --column id=student"
     page = "docs/pipelines/features.md"
-    first = ("n_features", "missing", "starts", "least_rows")
+    first = ("n_features", "missing", "inference", "starts", "least_rows")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("ordered", "bins", "max_levels", "group"),
-        "expert": ("alpha", "sigma2"),
+        "expert": ("alpha", "sigma2", "warmup", "draws"),
     }
 
     rows_per_partition: int = Field(5000, ge=1, description="Rows in a partition.")
@@ -50,4 +55,27 @@ class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ig
         description="Classes of about as many rows each that a column of measurements is cut into; "
         "0 leaves such columns out.",
     )
-    group: bool = Field(True, description="Whether equal rows share one local step.")
+    group: bool = Field(True, description="Whether equal rows share one local step (variational).")
+
+    @model_validator(mode="after")
+    def _without_weights(self) -> FeatureSettings:
+        if "weight" in self.columns and self.inference == "laplace":
+            raise ValueError(
+                "weights of rows are for inference variational or multinomial, not laplace; leave "
+                f"them out (--exclude {self.columns['weight']}) or take another inference"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _enough_sweeps(self) -> FeatureSettings:
+        least = {
+            "variational": 1,
+            "multinomial": LEAST_MULTINOMIAL,
+            "laplace": self.warmup + self.draws + AFTER_DRAWS,
+        }[self.inference]
+        if self.max_iter < least:
+            raise ValueError(
+                f"max_iter must be at least {least} with inference {self.inference}, not "
+                f"{self.max_iter}"
+            )
+        return self

@@ -18,6 +18,7 @@ from flows.features.input.pairs import PairTest, test_pairs
 from flows.features.schema import HIDDEN
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.draw_kernels import draw_uniform, row_keys
+from vbmodels.features.forms import searched
 from vbmodels.features.imputation.latent import one_hot
 from vbmodels.features.imputation.predict import HiddenCells
 from vbmodels.features.rivals import by_bic, few_classes, latent_scale
@@ -165,7 +166,7 @@ def _ahead(own: RowModel, rival: RowModel, rows: float) -> Estimate:
 
 def _bound_of(q: Any) -> float | None:
     """Return the bound on log p(all rows) of a search; None where it was not measured."""
-    at = q.search
+    at = searched(q)
     if not isinstance(at, SearchGlobal) or at.fit is None:
         return None
     bound = max(at.fit.bound, at.fit.value)

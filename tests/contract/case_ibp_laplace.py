@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from reproduce.ibp_images import matched_f1, simulate_images
-from reproduce.ibp_laplace import LaplaceGibbs, LaplaceIBP, log_buffet
 from tests.contract import ends, samplers
 from tests.feature_tables import split_rows
 from vbmodels.core.fit import fit
 from vbmodels.features.ibp.model import PolyaGammaIBP
+from vbmodels.features.laplace_gibbs import LaplaceGibbs, LaplaceIBP, log_buffet
 from vbmodels.features.table import FeatureBatch, feature_batch, simulate_table
 from vbmodels.testing.case import EVERY, Case, Extremes, Objective, Recovery
 

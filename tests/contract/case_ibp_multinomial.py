@@ -9,12 +9,12 @@ from scipy import stats
 from scipy.special import expit, log_softmax
 
 from reproduce.ibp_images import matched_f1, simulate_images
-from reproduce.ibp_multinomial import TextGlobal, TextIBP, TextLocal
 from tests.contract import ends
 from tests.contract.ibp_definition import ALPHA, LEVELS, TINY_LEVELS, K, broken, nu_of
 from tests.feature_tables import split_rows
 from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.features.multinomial import TextGlobal, TextIBP, TextLocal
 from vbmodels.features.table import FeatureBatch, feature_batch, simulate_table
 from vbmodels.testing.case import (
     EVERY,

@@ -19,7 +19,7 @@ from vbmodels.estimators import (
 
 QUICK = [
     MixtureOfExperts(1, inference="cavi", tau=1.0, standardise=False),
-    LatentFeatures(2, starts=1, tol=1e-3),
+    LatentFeatures(2, inference="multinomial", tol=1e-3),
 ]
 DEFAULTS = [MixtureOfExperts(), LatentFeatures()]
 OTHERS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -97,6 +97,10 @@ class LatentFeatures(
     (1, True)
     """
 
+    inference: Literal["variational", "multinomial"] = option(
+        "variational",
+        "variational: a search for features and their number; multinomial: the form of Ruiz et al.",
+    )
     max_categories: int = option(
         100,
         "Most categories of a column; beyond that the least frequent are joined.",

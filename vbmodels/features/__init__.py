@@ -3,6 +3,7 @@
 - IBP with Polya-Gamma variables: `ibp/model.py`; the default search for its features:
   `search/fit.py`. No published source; Polya-Gamma: Polson, Scott and Windle (2013).
 - Missing cells by several models, weighed on hidden cells: `imputation/model.py`.
-- The forms of Ruiz et al. (2014), variational with multinomial-logit observations and collapsed
-  Gibbs sampling with Laplace-approximated weights, are in `reproduce`.
+- IBP with multinomial-logit observations, variational (Ruiz et al. 2014): `multinomial.py`.
+- The same by collapsed Gibbs sampling with Laplace-approximated weights (Ruiz et al. 2014):
+  `laplace_gibbs.py`.
 """

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.features.draw_kernels import row_keys
-from vbmodels.features.ibp.model import FeatureGlobal, PolyaGammaIBP
-from vbmodels.features.ibp.predict import impute_sampled, missing_cells
+from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
+from vbmodels.features.ibp.predict import impute_sampled, missing_cells, weights_of_held
 from vbmodels.features.imputation.model import CompletedGlobal, CompletedIBP
 from vbmodels.features.imputation.predict import HiddenCells, filled, hidden_cells
 from vbmodels.features.imputation.states import Completion
+from vbmodels.features.laplace_gibbs import LaplaceIBP
+from vbmodels.features.multinomial import HALVINGS, MultinomialIBP, TextIBP
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.patterns import (
     Selection,
@@ -25,8 +27,10 @@ from vbmodels.features.patterns import (
 )
 from vbmodels.features.posterior_draws import WeightDraws, draw_patterns, draws_of, row_chances
 from vbmodels.features.search.model import SearchIBP
+from vbmodels.features.search.states import SearchGlobal
 from vbmodels.features.table import FeatureBatch
 
+HELD = 8  # sweeps of the weights after a form of the papers
 _LEAST, _STREAM = 5, 7
 
 
@@ -93,8 +97,8 @@ class RowFindings:
     cells: FloatArray
 
 
-def make(settings: FeatureOptions) -> CompletedIBP:
-    """Return the model of the settings."""
+def make(settings: FeatureOptions) -> Any:
+    """Return the model that of the settings."""
     form = PolyaGammaIBP(
         settings.n_features,
         alpha=settings.alpha,
@@ -102,6 +106,13 @@ def make(settings: FeatureOptions) -> CompletedIBP:
         learn=settings.learn,
         each=settings.variances == "each",
     )
+    if settings.inference == "laplace":
+        return LaplaceIBP(form, settings.sigma2, settings.warmup, settings.draws, HELD)
+    if settings.inference == "multinomial":
+        text = TextIBP(settings.n_features, alpha=settings.alpha, sigma2=settings.sigma2)
+        return MultinomialIBP(
+            text, form, settings.tol, max(1, settings.max_iter - HELD - HALVINGS - 2), HELD
+        )
     return CompletedIBP(SearchIBP(form, settings.starts, rows=settings.search_rows))
 
 
@@ -115,17 +126,27 @@ def read(model: Any, q: Any, settings: FeatureOptions) -> Reported:
     variance = np.broadcast_to(at.variance, at.share.shape)
     kept = variance[chosen.index] if chosen.index.size else variance
     sigma2 = 0.5 * float(kept.mean()) if kept.size else settings.sigma2
-    whole = len(q.search.draws.weights) > 0
-    draws = q.search.draws.around(at) if whole else draws_of(at)
+    found = searched(q)
+    whole = isinstance(found, SearchGlobal) and len(found.draws.weights) > 0
+    draws = found.draws.around(at) if whole else draws_of(at)
     weights = selected_draws(draws.weights, chosen)
     return Reported(chosen, weights, at.alpha, sigma2, at.n_rows, draws, whole)
 
 
-def best_of(q: CompletedGlobal) -> FeatureGlobal:
+def best_of(q: Any) -> FeatureGlobal:
     """Return the Polya-Gamma parameters of a fit."""
-    if q.search.fit is None:
-        raise UnfinishedFit("max_iter ended the fit while its chains were drawing: raise it")
-    return q.search.fit.q
+    q = searched(q)
+    if isinstance(q, SearchGlobal):
+        if q.fit is None:
+            raise UnfinishedFit("max_iter ended the fit while its chains were drawing: raise it")
+        return q.fit.q
+    try:
+        return weights_of_held(q)
+    except TypeError as error:
+        raise UnfinishedFit(
+            "max_iter ended the fit before its features were found: raise max_iter (the Laplace "
+            f"sampler needs warmup + draws + {HELD + 1})"
+        ) from error
 
 
 def apply(
@@ -134,15 +155,24 @@ def apply(
     """Return what the fit says of a partition's rows; ``local`` is None for new ones."""
     rows, columns = missing_cells(batch)
     fit, at = read(model, q, settings), best_of(q)
-    nu = row_chances(fit.draws, batch.sign)
+    if isinstance(model, LaplaceIBP) and local is not None:
+        nu = local.nu
+    else:
+        nu = row_chances(fit.draws, batch.sign)
     members = completion(model, q)
     cells = filled(members, batch) if members else impute_sampled(at, batch, nu)
     return RowFindings(selected(nu[batch.row_of], fit.chosen), rows, columns, cells)
 
 
-def completion(model: CompletedIBP, q: CompletedGlobal) -> Completion | None:
+def searched(q: Any) -> Any:
+    """Return the search of a fit that fills cells, too; any other fit as it is."""
+    return q.search if isinstance(q, CompletedGlobal) else q
+
+
+def completion(model: Any, q: Any) -> Completion | None:
     """Return the models that fill missing cells of a fit; None where there are none."""
-    return None if model.filling(q) else q.completion
+    filled = isinstance(q, CompletedGlobal) and not model.filling(q)
+    return q.completion if filled else None
 
 
 def scored_cells(model: Any, q: Any, batch: FeatureBatch, local: Any) -> HiddenCells | None:
@@ -150,7 +180,16 @@ def scored_cells(model: Any, q: Any, batch: FeatureBatch, local: Any) -> HiddenC
     members = completion(model, q)
     if members is None or local is None:
         return None
-    return hidden_cells(members, batch, local.completion, q.search.n_rows)
+    return hidden_cells(members, batch, local.completion, searched(q).n_rows)
+
+
+def rows_of(q: Any, local: Any) -> Any:
+    """Return the rows' features of a fit; None where it ended at a sample of the rows."""
+    if isinstance(q, CompletedGlobal):
+        return rows_of(q.search, local.search)
+    if isinstance(q, SearchGlobal):
+        return FeatureLocal(local.fits[q.place]) if local.sample is None else None
+    return local
 
 
 @dataclass(frozen=True)
@@ -171,6 +210,7 @@ class Stability:
 
 def stability(model: Any, q: Any, settings: FeatureOptions) -> Stability:
     """Return how far starts agree on the reported features."""
-    if len(q.search.matches) != len(best_of(q).share):
+    at = searched(q)
+    if not isinstance(at, SearchGlobal) or len(at.matches) != len(best_of(q).share):
         return Stability(None, 0)
-    return Stability(q.search.matches[read(model, q, settings).chosen.index], q.search.n_pool)
+    return Stability(at.matches[read(model, q, settings).chosen.index], at.n_pool)

@@ -7,6 +7,9 @@ from typing import Literal
 
 from vbmodels.core.options import option, share
 
+LARGEST_LAPLACE = 1000
+"""Rows: every flip of the collapsed sampler costs a fit of all columns."""
+
 
 @dataclass(eq=False, repr=False)
 class FeatureOptions:
@@ -15,16 +18,22 @@ class FeatureOptions:
     n_features: int = option(
         12,
         "Features that the search begins with; where all are in use it begins again with twice as "
-        "many.",
+        "many. multinomial and laplace: the most features.",
         ge=1,
         le=200,
         positional=True,
     )
+    inference: Literal["variational", "multinomial", "laplace"] = option(
+        "variational",
+        "variational: finds the number of features too (recommended); multinomial: the "
+        "variational method of Ruiz et al. 2014, for comparison; laplace: their sampler, for "
+        f"comparison, in one partition, for tables of at most {LARGEST_LAPLACE} rows.",
+    )
     search_rows: int | None = option(
         10_000,
-        "In tables of more than twice this many rows, features are searched for in about this "
-        "many; then all rows are fitted, and searched for rare features (500 rows or more, at most "
-        "1,000 categories). Empty: all rows are searched.",
+        "In tables of more than twice this many rows, features are searched for in about this many "
+        "(variational); then all rows are fitted, and searched for rare features (500 rows or "
+        "more, at most 1,000 categories). Empty: all rows are searched.",
         ge=100,
     )
     alpha: float = option(
@@ -40,14 +49,16 @@ class FeatureOptions:
     variances: Literal["shared", "each"] = option(
         "shared",
         "learn: one sigma2 for all features, or each feature its own, so that features that nearly "
-        "all rows or none have do not draw that of the others down.",
+        "all rows or none have do not draw that of the others down (variational).",
     )
     starts: int = option(
         2,
-        "Chains of the search, from each of which a fit starts.",
+        "Chains of the search, from each of which a fit starts (variational).",
         ge=1,
         le=20,
     )
+    warmup: int = option(200, "laplace: first draws, which are discarded.", ge=0)
+    draws: int = option(200, "Draws that are averaged (laplace).", ge=4)
     rare_below: int = option(
         5,
         "Categories with fewer cells than this are joined into one, where a column has several "

@@ -281,7 +281,7 @@ def _build(
         codes[given],
         levels,
         np.arange(first, first + len(codes))[given],
-        grouped=settings.group,
+        grouped=settings.group and settings.inference != "laplace",
         weight=_weights(table)[given] / mean_weight,
     )
     url = paths.part("partitions", index, "npz")

@@ -10,11 +10,15 @@ import pytest
 
 from flows.catalogue import pipeline_named
 from flows.features.input.categories import encode, order_levels
+from flows.features.settings import FeatureSettings
 from reproduce.ibp_images import matched_f1
 from tests.faults import pipelines
+from tests.feature_tables import split_rows
 from tests.flows.commands import printed, refused, setting_args, succeed
 from tests.flows.experts.runs import latest, written
+from vbmodels.core.fit import NotConverged, fit
 from vbmodels.estimators import LatentFeatures
+from vbmodels.features.forms import make
 from vbmodels.tables.levels import Levels
 
 QUICK = setting_args("n_features=8", "tol=1e-6")
@@ -91,6 +95,51 @@ def test_new_answers_of_which_none_is_known_are_refused(agreed, tmp_path, capsys
     assert "'perhaps'" in refused(capsys, "score", run, written(tmp_path, one), tmp_path / "out")
     blank = {name: pa.nulls(3, pa.string()) for name in columns}
     refused(capsys, "score", run, written(tmp_path, blank), tmp_path / "out")
+
+
+@pytest.mark.thorough
+def test_the_multinomial_form_runs_and_scores(simulated, tmp_path):
+    more = setting_args("inference=multinomial", "tol=1e-4")
+    succeed("features", simulated, tmp_path, *QUICK, *more)
+    folder, record = latest(tmp_path)
+    assert record["converged"]
+    assert record["results"]["features"]  # it ends near where it began
+    succeed("score", folder, simulated / "table.parquet", tmp_path)
+    again, before = pq.read_table(latest(tmp_path)[0] / "rows"), pq.read_table(folder / "rows")
+    assert again.column_names == before.column_names
+
+
+@pytest.mark.thorough
+def test_the_collapsed_sampler_runs_on_a_small_table_and_scores(tmp_path):
+    rng = np.random.default_rng(0)
+    z = rng.random(30) < 0.5
+    columns = {f"q{i}": [str(int(x)) for x in z ^ (rng.random(30) < 0.1)] for i in range(6)}
+    source = written(tmp_path, {"id": [f"r{i}" for i in range(30)], **columns})
+    target = tmp_path / "out"
+    more = setting_args("inference=laplace", "warmup=4", "draws=4", "n_features=3", "least_rows=1")
+    succeed("features", source, target, *more)
+    folder, record = latest(target)
+    rows = pq.read_table(folder / "rows")
+    assert record["converged"]
+    assert record["partitions"] == 1
+    found = np.stack([rows[c].to_numpy() for c in rows.column_names[1:]], 1) > 0.5
+    assert matched_f1(found, z[:, None]) > 0.8
+    succeed("score", folder, source, target)
+
+
+@pytest.mark.parametrize(("inference", "least"), [("multinomial", 24), ("laplace", 15)])
+def test_the_least_max_iter_is_what_a_form_needs(inference, least):
+    codes, levels = np.array([[0, 1], [1, 0], [1, 1], [0, 0]] * 3), np.array([2, 2])
+    options = {"inference": inference, "warmup": 2, "draws": 4, "n_features": 2}
+    settings = FeatureSettings(**options, max_iter=least)
+    data = split_rows(codes, levels, 1, grouped=False)
+    model = make(settings)
+    assert fit(model, data, max_iter=settings.max_iter).converged
+    if inference == "laplace":
+        with pytest.warns(NotConverged):
+            fit(model, data, max_iter=settings.max_iter - 1)
+    with pytest.raises(ValueError, match=f"max_iter must be at least {least}"):
+        FeatureSettings(**options, max_iter=least - 1)
 
 
 def test_of_a_column_with_100_000_categories_the_frequent_ones_stay():

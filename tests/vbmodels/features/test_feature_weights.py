@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from reproduce.ibp_multinomial import TextIBP
 from vbmodels.core.fit import fit
 from vbmodels.core.state import leaves
 from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.imputation.model import CompletedIBP
+from vbmodels.features.multinomial import TextIBP
 from vbmodels.features.search.model import SearchIBP, sample_of
 from vbmodels.features.table import feature_batch, simulate_table
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from tests.feature_tables import split_rows
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import pack
-from vbmodels.features.forms import make
+from vbmodels.features.forms import make, rows_of
 from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.search import fit as search
@@ -85,7 +85,7 @@ def test_a_small_class_with_answers_of_its_own_is_a_feature(size):
     (batch,) = batches = split_rows(codes, np.full(3, 4), 1)
     done = fit(make(FeatureOptions()), batches, tol=1e-6, max_iter=1500)
     (local,) = done.reduce.local_states(done.iterations - 1)
-    on = local.search.fits[done.q.search.place][batch.row_of] > 0.5
+    on = rows_of(done.q, local).nu[batch.row_of] > 0.5
     assert on.shape[1] == int(size > 0)
     if size:
         assert on[own].all()
@@ -102,7 +102,7 @@ def test_a_feature_that_a_sample_misses_is_found_in_all_rows(monkeypatch):
         done = fit(make(settings), batches, seed=2, tol=1e-7, max_iter=1500)
         states = done.reduce.local_states(done.iterations - 1)
         pairs = zip(states, batches, strict=True)
-        nu = np.concatenate([o.search.fits[done.q.search.place][b.row_of] for o, b in pairs])
+        nu = np.concatenate([rows_of(done.q, o).nu[b.row_of] for o, b in pairs])
         return nu, done.q.search
 
     monkeypatch.setattr(search, "LEAST_LOOKED_AT", 10_000)

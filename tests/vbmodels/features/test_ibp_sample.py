@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 from tests.feature_tables import split_rows
 from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.state import same_bits
-from vbmodels.features.forms import apply, make
+from vbmodels.features.forms import apply, make, rows_of
 from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.search.fit import LEAST_RISE
@@ -68,7 +68,7 @@ def test_what_a_sample_shows_is_fitted_to_all_rows(drawn):
         locals_ = done.reduce.local_states(done.iterations - 1)
         assert all(local.search.sample is None for local in locals_)
         nu = np.concatenate(
-            [o.search.fits[q.place][b.row_of] for o, b in zip(locals_, batches, strict=True)]
+            [rows_of(done.q, o).nu[b.row_of] for o, b in zip(locals_, batches, strict=True)]
         )
         found.append(nu)
     assert_allclose(found[0], found[1], atol=1e-3)
@@ -99,7 +99,7 @@ def test_a_search_that_ends_in_its_sample_gives_every_row_its_features(drawn):
     assert done.q.search.share < 1.0
     locals_ = done.reduce.local_states(done.iterations - 1)
     for batch, local in zip(batches, locals_, strict=True):
-        assert local.search.sample is not None
+        assert rows_of(done.q, local) is None
         found = apply(one, done.q, batch, local, settings).features
         assert len(found) == batch.n_rows
         assert np.isfinite(found).all()

@@ -1,18 +1,56 @@
-"""Probabilities of the categories of missing cells."""
+"""Probabilities of the categories of missing cells.
+
+The weights of Polya-Gamma for features that another form has found, which are held.
+
+The forms of the papers have weights of their own; reports, missing cells and new rows are read
+from these.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from vbmodels.core import linalg
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.features.draw_kernels import draw_features, draw_uniform, row_keys
 from vbmodels.features.ibp.model import FeatureGlobal
 from vbmodels.features.ibp.monte_carlo_bound import fingerprints
 from vbmodels.features.ibp.sticks import bound_log_off, mean_log_on
 from vbmodels.features.table import MISSING, FeatureBatch, unit_offsets
+
+
+@dataclass(frozen=True)
+class HeldGlobal(State, kind="features/ibp.HeldGlobal"):
+    """Polya-Gamma parameters that still move while the rows' features are held.
+
+    Parameters
+    ----------
+    inner
+        The parameters.
+    left
+        Sweeps that are left.
+    """
+
+    inner: FeatureGlobal
+    left: int
+
+
+def weights_of_held(q: object) -> FeatureGlobal:
+    """Return the Polya-Gamma parameters of a state that has reached them.
+
+    Raises
+    ------
+    TypeError
+        If the features are not found yet.
+    """
+    if not isinstance(q, HeldGlobal):
+        raise TypeError(f"expected Polya-Gamma parameters, got a {type(q).__name__}")
+    return q.inner
+
 
 _STREAM = 8
 

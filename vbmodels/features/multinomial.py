@@ -43,24 +43,9 @@ from vbmodels.core.cavi import draw, evaluate
 from vbmodels.core.linalg import pack, unpack
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
+from vbmodels.features.ibp.predict import HeldGlobal
 from vbmodels.features.ibp.sticks import bound_log_off, fit_sticks, mean_log_on, stick_bound
 from vbmodels.features.table import FeatureBatch, bearable
-
-
-@dataclass(frozen=True)
-class HeldGlobal(State, kind="features/ibp.HeldGlobal"):
-    """Polya-Gamma parameters that still move while the rows' features are held.
-
-    Parameters
-    ----------
-    inner
-        The parameters.
-    left
-        Sweeps that are left.
-    """
-
-    inner: FeatureGlobal
-    left: int
 
 
 def indicators(codes: NDArray[np.int16], levels: IntArray) -> FloatArray:

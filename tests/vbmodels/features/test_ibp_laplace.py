@@ -7,7 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
-from reproduce.ibp_laplace import (
+from tests.feature_tables import split_rows
+from vbmodels.core.fit import fit
+from vbmodels.features.ibp.model import PolyaGammaIBP
+from vbmodels.features.laplace_gibbs import (
     ChainRows,
     LaplaceDraw,
     LaplaceGibbs,
@@ -15,9 +18,6 @@ from reproduce.ibp_laplace import (
     laplace,
     log_buffet,
 )
-from tests.feature_tables import split_rows
-from vbmodels.core.fit import fit
-from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.table import simulate_table
 
 pytestmark = pytest.mark.thorough  # a form of the papers

@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, log_softmax, logsumexp
 
-from reproduce.ibp_multinomial import HeldGlobal
 from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.cavi import draw
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
+from vbmodels.features.ibp.predict import HeldGlobal
 from vbmodels.features.ibp.sticks import fit_sticks
 from vbmodels.features.table import MISSING, FeatureBatch, UnitCounts, bearable, unit_counts
 
