@@ -18,7 +18,7 @@ from flows.bags.answer import answer
 from flows.bags.input import check as bags_check
 from flows.bags.input import instances as instances_of
 from flows.bags.input import labels as bag_classes
-from flows.bags.input.check import slices_of
+from flows.bags.input.check import CheckedBags, slices_of
 from flows.bags.input.form import (
     FILE,
     AboutBags,
@@ -90,6 +90,8 @@ ORDERED = (
     "The label's levels are fitted as the numbers 1 to k, from pooled features; for two "
     "classes, --set positive=LEVEL,LEVEL."
 )
+MOST_BYTES = 2**27
+"""Bytes of files, decoded, that are one partition, but for a bag that has more."""
 MOST_COMPARED = 20_000_000
 """Instances beyond which copies among them are not counted."""
 EMPTY = "bag without instances: its probability is 0"
@@ -154,8 +156,10 @@ class BagsFamily(Family):
         order = np.argsort([f.url for f in files], kind="stable")
         files = [files[i] for i in order]
         places = bags_check.bounds_of(bags_check.runs_in([checked[i] for i in order]))
-        count = settings.partitions or -(-len(places) // settings.rows_per_partition)
         sizes = np.array([sum(stop - start for _, start, stop in rows) for rows in places])
+        size = sum(one.size for one in checked if isinstance(one, CheckedBags))
+        least = max(len(places) / settings.rows_per_partition, size / MOST_BYTES)
+        count = settings.partitions or min(int(np.ceil(least)), len(places))
         bounds = even_bounds(sizes, count)
         return [
             Part(index, slices_of(files, places[bounds[index] : bounds[index + 1]]))

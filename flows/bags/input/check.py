@@ -93,10 +93,14 @@ class Runs:
 
 @dataclass(frozen=True)
 class CheckedBags(Checked):
-    """What the check of one file found: where its bags stand, if it is known; several classes."""
+    """What the check of one file found.
+
+    Where its bags stand, if it is known; whether they have several classes; its size, decoded.
+    """
 
     runs: Runs | None = None
     multi: bool = False
+    size: int = 0
 
     @classmethod
     def of(cls, checker: Checker, runs: Runs | None, settings: BagSettings) -> CheckedBags:
@@ -358,7 +362,8 @@ def read_header(file: InputFile, settings: BagSettings) -> CheckedBags:
                 ends.pop(-2)
         rows += len(cells)
     found = Runs(tuple(names), np.array([0, *ends]), np.zeros(0, np.int8), {}, 0)
-    return CheckedBags.of(checker, found, settings)
+    size = sum(footer.row_group(g).total_byte_size for g in range(footer.num_row_groups))
+    return replace(CheckedBags.of(checker, found, settings), size=size)
 
 
 @dataclass(frozen=True)

@@ -109,8 +109,12 @@ def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSetti
     spelt = {label.lower(): label for label, _ in reversed(counts.most_common())}
     names = sorted(spelt.values())
     decimal = "," if column in settings.decimal_comma else "."
-    where = in_files([file.url for file in files])
-    found = FoundLabels(where, column, names, [number_of(name, decimal) for name in names])
+    found = FoundLabels(
+        in_files([file.url for file in files]),
+        column,
+        names,
+        [number_of(name, decimal) for name in names],
+    )
     if (order := _order_of(names, settings)) or settings.target == "ordered":
         return _with_order(found, order, settings)
     if names and (settings.numeric or (settings.target == "auto" and found.are_numbers)):

@@ -42,11 +42,6 @@ class Cells:
     width: int | None
     read: Callable[[int, int], Any]
 
-    @property
-    def arrow(self) -> pa.DataType:
-        """The type of the column."""
-        return self.kind if self.width is None else pa.list_(self.kind)
-
     def taken(self, start: int, stop: int) -> pa.Array:
         """Return rows ``start`` to ``stop`` (not included)."""
         cells = self.read(start, stop)
@@ -79,7 +74,7 @@ def opened(url: str) -> Iterator[tuple[pa.Schema, Batches]]:
             kinds: dict[str, pa.DataType] = {}
             for block in found:
                 for name, cells in block.columns.items():
-                    kinds.setdefault(name, cells.arrow)
+                    kinds[name] = cells.kind if cells.width is None else pa.list_(cells.kind)
             schema = pa.schema(kinds.items())
             yield schema, _in_pieces(found, schema)
 
@@ -148,7 +143,11 @@ def _blocks(file: Any, stem: str) -> list[Block]:
         return [_block(_members(file), stem)]
     arrays = {name: one for name, one in file.items() if _is_matrix(one)}
     bags = {name: {FEATURES: one} for name, one in arrays.items() if name not in CALLED_COORDINATES}
-    bags |= {name: _members(one) for name, one in file.items() if _has_features(one)}
+    bags |= {
+        name: _members(one)
+        for name, one in file.items()
+        if not hasattr(one, "shape") and any(called in one for called in CALLED_FEATURES)
+    }
     if not bags:
         shapes = [f"{name} {tuple(getattr(one, 'shape', ()))}" for name, one in file.items()]
         raise ValueError(
@@ -164,10 +163,6 @@ def _members(group: Any) -> dict[str, Any]:
     """Return the arrays and marks of a file or group."""
     marks = {name: np.asarray(value) for name, value in group.attrs.items()}
     return marks | {name: one for name, one in group.items() if hasattr(one, "shape")}
-
-
-def _has_features(one: Any) -> bool:
-    return not hasattr(one, "shape") and any(name in one for name in CALLED_FEATURES)
 
 
 def _is_matrix(one: Any) -> bool:
