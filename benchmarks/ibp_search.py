@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from vbmodels.core.fit import fit
 from vbmodels.features.forms import apply, best_of, make, rows_of
 from vbmodels.features.ibp.model import FeatureLocal, PolyaGammaIBP
-from vbmodels.features.ibp.monte_carlo_bound import likelihood_draws, measured
+from vbmodels.features.ibp.predict import likelihood_draws, measured
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.table import FeatureBatch, feature_batch, simulate_table
 

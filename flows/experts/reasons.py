@@ -16,7 +16,7 @@ from flows.experts.input.encoding import Encoding, outside, raw_of
 from flows.tables.mixed import NUMBER
 from flows.tables.roles import cells_of
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
-from vbmodels.experts.moves import both_ways, log_odds, moves, without_each
+from vbmodels.experts.effects import both_ways, log_odds, moves, without_each
 from vbmodels.tables.encoding import Encoded
 
 

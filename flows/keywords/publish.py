@@ -22,19 +22,17 @@ from flows.keywords.work import read_listed, read_wide
 from flows.records.runs import RunPaths
 from flows.records.states import read_state
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
-from vbmodels.keywords.active_learning import (
-    UncertainSelections,
-    choose_documents,
-    uncertain_selections,
-)
 from vbmodels.keywords.corpus.selection import (
     BINS,
     Histogram,
+    UncertainSelections,
     bins_of,
+    choose_documents,
     most_new,
     probability_of,
     select_above,
     select_in_documents,
+    uncertain_selections,
 )
 from vbmodels.keywords.corpus.states import CorpusGlobal
 from vbmodels.keywords.selection import (

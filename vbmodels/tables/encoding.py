@@ -80,7 +80,9 @@ class ColumnSums:
         for j in np.flatnonzero(gone.any(0)):
             found._mend(int(j), x[~gone[:, j], j : j + 1])
         found.gaps[:] = gone.sum(0)
-        return replace(found, prints=_prints(x))
+        columns = (np.ascontiguousarray(column).tobytes() for column in x.T)
+        prints = tuple(hashlib.blake2b(cells, digest_size=8).hexdigest() for cells in columns)
+        return replace(found, prints=prints)
 
     def _mend(self, j: int, given: FloatArray) -> None:
         """Put the sums of a column's given cells [n, 1] in place of those with gaps."""
@@ -152,13 +154,6 @@ class ColumnSums:
         """Return the share of cells that are not 0 after scaling."""
         full = np.where(centre != 0.0, self.rows, self.nonzero) * ~self.constant
         return float(full.sum() / (self.rows * max(1, full.size)))
-
-
-def _prints(x: FloatArray) -> tuple[str, ...]:
-    return tuple(
-        hashlib.blake2b(np.ascontiguousarray(column).tobytes(), digest_size=8).hexdigest()
-        for column in x.T
-    )
 
 
 def cell_keys(x: FloatArray) -> IntArray:

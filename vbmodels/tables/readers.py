@@ -84,11 +84,13 @@ def columns_in(table: Any) -> list[list[Any]]:
         columns = [cells_at(table, place) for place in range(len(labels_of(table)))]
     else:
         columns = [list(column) for column in np.asarray(table, object).T]
-    return [[None if _blank(cell) else cell for cell in column] for column in columns]
-
-
-def _blank(cell: Any) -> bool:
-    return is_missing(cell) or (isinstance(cell, str) and not cell.strip())
+    return [
+        [
+            None if is_missing(cell) or (isinstance(cell, str) and not cell.strip()) else cell
+            for cell in column
+        ]
+        for column in columns
+    ]
 
 
 def seen_of(name: str, cells: Sequence[Any], order: tuple[str, ...] | None = None) -> Seen:

@@ -36,11 +36,8 @@ MOST_BETWEEN = 2
 """Stop words in a row that may be inside a phrase that nobody names."""
 
 
-@dataclass(frozen=True)
-class Occurrence:
-    """Where a named phrase is: places of its words among all tokens."""
-
-    words: tuple[int, ...]
+Places = tuple[int, ...]
+"""Where a named phrase is: its words' places among all tokens."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ class Finder:
             self._by_first.setdefault(pattern.tokens[0], []).append(pattern)
         self._firsts = np.array(sorted(self._by_first), np.int64)
 
-    def __call__(self, normal: IntArray, start: int) -> Iterator[tuple[Pattern, Occurrence]]:
+    def __call__(self, normal: IntArray, start: int) -> Iterator[tuple[Pattern, Places]]:
         """Yield what is found in tokens [n] of a document, the first of which is number start."""
         if not len(self._firsts):
             return
@@ -83,12 +80,12 @@ class Finder:
             for pattern in self._by_first[tokens[i]]:
                 if tuple(tokens[i : i + len(pattern.tokens)]) == pattern.tokens:
                     words = (start + i + j for j, word in enumerate(pattern.is_word) if word)
-                    yield pattern, Occurrence(tuple(words))
+                    yield pattern, tuple(words)
 
 
 def occurrences_of(
     variants: Iterable[Parts], number: dict[str, int], normal: IntArray, start: int
-) -> list[Occurrence]:
+) -> list[Places]:
     """Return where the first of a term's variants is that a document has.
 
     Parameters
@@ -174,7 +171,7 @@ class CandidateWords:
     term: IntArray
     count: IntArray
     offsets: IntArray
-    named: Sequence[Occurrence] = ()
+    named: Sequence[Places] = ()
     found_terms: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -301,7 +298,7 @@ def name_terms(
     tokens, kinds = words.tokens, words.kinds
     number = {text: i for i, text in enumerate(words.stems)}
     normal = kinds.normal[tokens.token]
-    found: set[Occurrence] = set()
+    found: set[Places] = set()
     finders: dict[str, tuple[Finder, dict[Pattern, set[str]]]] = {}
     for d, (start, end) in enumerate(pairwise(tokens.offsets.tolist())):
         if start == end:
@@ -322,7 +319,7 @@ def name_terms(
         words.found_terms.update(own)
     if not found:
         return words
-    places = np.unique(np.array([place for one in found for place in one.words], np.int64))
+    places = np.unique(np.array([place for one in found for place in one], np.int64))
     first = len(tokens.names)
     old, kind = np.unique(tokens.token[places], return_inverse=True)
     token, pos = tokens.token.copy(), tokens.pos.copy()
@@ -344,7 +341,7 @@ def name_terms(
         np.append(kinds.named, np.ones(len(old), bool)),
         np.append(kinds.letter, kinds.letter[old]),
     )
-    in_order = sorted(found, key=lambda one: (one.words[0], len(one.words)))
+    in_order = sorted(found, key=lambda one: (one[0], len(one)))
     return replace(
         _counted(tokens, kinds, words.stems, words.least),
         named=in_order,
@@ -421,7 +418,7 @@ def links_of(
     given: list[tuple[int, int]] = []
     named: set[int] = set()
     for one in words.named:
-        places = [row_of.get(place, -1) for place in one.words]
+        places = [row_of.get(place, -1) for place in one]
         if min(places) < 0 or places[-1] - places[0] != len(places) - 1:
             continue  # its document was shortened
         given.append((places[0], len(places)))

@@ -37,7 +37,7 @@ from vbmodels.text.candidates import (
 )
 from vbmodels.text.languages import NOUNS_IN_CAPITALS
 from vbmodels.text.result_rows import ListedPhrase, Unmatched, listed_word, sort_out
-from vbmodels.text.tokens import Labels, Originals, Row, Sample, Tokens, distinct, read_tokens
+from vbmodels.text.tokens import Labels, Originals, Row, Sample, distinct, read_tokens
 from vbmodels.text.words import MOST_KNOWN, MOST_TOKENS, POS_GROUPS, Normaliser, TextOptions
 
 MAX_NAMED = 100
@@ -447,7 +447,13 @@ def _lay_out(
         upper=np.array([len(name) > 1 and name.isupper() for name in names], bool),
         form=np.array([numbers.setdefault(n, len(numbers)) for n in names], np.int64),
         lower=np.array([numbers.setdefault(n.lower(), len(numbers)) for n in names], np.int64),
-        noun_capitals=_keeps_capital(tokens),
+        noun_capitals=np.array(
+            [
+                language in NOUNS_IN_CAPITALS or name[1:].lower() != name[1:] or name[1:2] == "."
+                for name, language in zip(names, tokens.languages, strict=True)
+            ],
+            bool,
+        ),
     )
     texts = kernels.Texts(
         tokens.token, tokens.pos, tokens.sentence, tokens.offsets, tokens.in_sentences
@@ -503,15 +509,4 @@ def _lay_out(
     form, shown, link = np.split(numbered, 3)
     return _LaidOut(
         packed, stems, [forms[i] for i in own], rows.tolist(), places, form, shown, link
-    )
-
-
-def _keeps_capital(tokens: Tokens) -> BoolArray:
-    """Return whether a token [V] that begins a sentence keeps its capital, if nothing is known."""
-    return np.array(
-        [
-            language in NOUNS_IN_CAPITALS or name[1:].lower() != name[1:] or name[1:2] == "."
-            for name, language in zip(tokens.names, tokens.languages, strict=True)
-        ],
-        bool,
     )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.text import token_kernels as kernels
-from vbmodels.text.candidate_words import CandidateWords, Occurrence, occurrences_of
+from vbmodels.text.candidate_words import CandidateWords, Places, occurrences_of
 from vbmodels.text.candidates import DocumentTokens, Marks, Spans
 from vbmodels.text.languages import SIGN, plain
 from vbmodels.text.words import GENITIVE, MOST_KNOWN, Parts, TextOptions
@@ -301,15 +301,15 @@ def listed_word(words: CandidateWords, d: int, word: str, stem: str) -> ListedPh
     own = np.arange(tokens.offsets[d], tokens.offsets[d + 1])
     same = words.kinds.stem[tokens.token[own]] == words.stems.index(stem)
     there = own[same & (tokens.pos[own] != kernels.OTHER)]
-    found = [Occurrence((place,)) for place in there.tolist()]
+    found = [(place,) for place in there.tolist()]
     return _listed(words, d, word, found, np.zeros(0, np.int64))
 
 
 def _listed(
-    words: CandidateWords, d: int, term: str, there: Sequence[Occurrence], candidates: IntArray
+    words: CandidateWords, d: int, term: str, there: Sequence[Places], candidates: IntArray
 ) -> ListedPhrase:
     tokens = words.tokens
-    ends = np.array([(one.words[0], one.words[-1] + 1) for one in there])
+    ends = np.array([(one[0], one[-1] + 1) for one in there])
     texts = (" ".join(tokens.names[i] for i in tokens.token[a:b]) for a, b in ends.tolist())
     stems = words.kinds.normal[tokens.token[slice(*ends[0])]]
     start, beyond = np.searchsorted(candidates, ends).T
@@ -318,7 +318,7 @@ def _listed(
         term=term.strip(),
         stem=" ".join(words.stems[i] for i in stems),
         forms=list(dict.fromkeys(map(close_up, texts))),
-        words=len(there[0].words),
+        words=len(there[0]),
         position=int(ends[0, 0] - tokens.offsets[d]),
         start=start.tolist(),
         size=(beyond - start).tolist(),

@@ -16,7 +16,7 @@ from vbmodels.features.ibp.model import (
     second_moments,
     weight_kl,
 )
-from vbmodels.features.ibp.monte_carlo_bound import measured
+from vbmodels.features.ibp.predict import measured
 from vbmodels.features.ibp.sticks import best_sticks
 from vbmodels.features.imputation.model import CompletedIBP
 from vbmodels.features.search import fit as search

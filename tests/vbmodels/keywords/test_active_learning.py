@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vbmodels.keywords.active_learning import choose_documents, uncertain_selections
+from vbmodels.keywords.corpus.selection import choose_documents, uncertain_selections
 from vbmodels.keywords.prior.counts import SPREAD_OF_NUMBERS
 
 WEIGHTS = np.array([2.0, 0.5, 0.5]) / 3.0

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.draw_kernels import draw_features, row_keys
-from vbmodels.features.ibp.monte_carlo_bound import fingerprints_of
-from vbmodels.features.ibp.predict import break_probabilities, missing_cells
+from vbmodels.features.ibp.predict import break_probabilities, fingerprints_of, missing_cells
 from vbmodels.features.imputation.latent import class_shares, column_shares, draw_rows
 from vbmodels.features.imputation.states import MEMBERS, Completion, CompletionLocal, learning
 from vbmodels.features.table import FeatureBatch, unit_offsets

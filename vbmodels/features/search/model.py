@@ -23,7 +23,7 @@ from vbmodels.features.draw_kernels import (
 )
 from vbmodels.features.ibp.chain import ChainStats, chain_sums
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal
-from vbmodels.features.ibp.monte_carlo_bound import fingerprints, likelihood_draws
+from vbmodels.features.ibp.predict import fingerprints, likelihood_draws
 from vbmodels.features.moment_kernels import tilted
 from vbmodels.features.search.fit import AVERAGED, search
 from vbmodels.features.search.screens import (

@@ -10,7 +10,7 @@ import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Request, Save, Show, Sweep
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, aligned
-from vbmodels.features.ibp.monte_carlo_bound import measured as yardstick
+from vbmodels.features.ibp.predict import measured as yardstick
 from vbmodels.features.search.proposals import HeldOmega, deletes, held_of, plain_edit
 from vbmodels.features.search.states import (
     ALL,

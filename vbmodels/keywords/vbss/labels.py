@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from vbmodels.core.special import truncated_mean
-from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -55,10 +55,3 @@ def latent_importance(eta: FloatArray, y: BoolArray, log_c: FloatArray) -> Laten
     # Far on the wrong side the two terms cancel.
     mean[y] = truncated_mean(eta[y])
     return LatentImportance(log_norm, mean, keyword)
-
-
-def per_document(values: FloatArray, offsets: IntArray) -> FloatArray:
-    """Sum [W] values over the words of each document: [D]."""
-    if len(offsets) < 2:
-        return np.zeros(0)
-    return np.asarray(np.add.reduceat(values, offsets[:-1]))
