@@ -7,13 +7,14 @@ are L-BFGS in coordinates that no column's scale bends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import log, pi
 
 import numpy as np
 from scipy.special import logsumexp
 
+from vbmodels.core.algorithm import Algorithm, Evaluate, Save, Show
 from vbmodels.core.lbfgs import BatchedLBFGS
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.experts.likelihood import at_point, prior_precision, under_gaussian
@@ -237,6 +238,10 @@ class Sums(Stats, kind="experts.Sums"):
             weight.sum(1),
         )
 
+    def parts(self) -> list[tuple[float, FloatArray]]:
+        """Return log-likelihood and gradient of each point."""
+        return list(zip(self.value.tolist(), self.gradient, strict=True))
+
     @classmethod
     def _fitted(
         cls,
@@ -272,95 +277,49 @@ FEW, MANY = 2, 20
 though it does, as at a kink."""
 
 
-@dataclass(frozen=True)
-class Search(State, kind="experts/additive.Search"):
-    """The state of one point's search.
-
-    Attributes
-    ----------
-    ascent
-        The search, in stretched coordinates.
-    small
-        Rises in a row that were within the tolerance.
-    done
-        Whether it is over.
-    """
-
-    ascent: BatchedLBFGS
-    small: int
-    done: bool
-
-    @classmethod
-    def first(cls, at: FloatArray, value: float, gradient: FloatArray) -> Search:
-        """Begin at a point, no further than 1 along the gradient."""
-        ascent = BatchedLBFGS.start(
-            at[None], np.array([value]), gradient[None], 0.0, reach=1.0, memory=MEMORY
-        )
-        return cls(ascent, 0, bool(ascent.done[0]))
-
-    def updated(self, value: float, gradient: FloatArray, tolerance: float) -> Search:
-        """Take the trial, or shorten the step."""
-        before = self.ascent
-        ascent = before.updated(np.array([value]), gradient[None], 0.0)
-        if np.array_equal(ascent.at, before.at):
-            return replace(self, ascent=ascent, done=bool(ascent.done[0]))
-        small = self.small + 1 if ascent.value[0] - before.value[0] <= tolerance else 0
-        promised = 0.5 * ascent.stride[0] * ascent.slope[0]
-        over = small >= (FEW if promised <= tolerance else MANY)
-        return Search(ascent, small, bool(ascent.done[0] or over))
-
-
-def begin_searches(points: Sequence[Point], observed: Observed, sums: Sums) -> tuple[Search, ...]:
-    """Begin a search at every point."""
-    found = []
-    for point, likelihood, slopes in zip(points, sums.value, sums.gradient, strict=True):
-        stretch = point.stretch(observed)
-        value, gradient = point.objective(float(likelihood), slopes)
-        found.append(Search.first(point.vector * stretch, value, gradient / stretch))
-    return tuple(found)
-
-
-def trials(
-    points: Sequence[Point], searches: Sequence[Search], observed: Observed
-) -> tuple[Point, ...]:
-    """Return the points that the searches try next; one that is over stays."""
-    return tuple(
-        p if s.done else p.at(s.ascent.trial[0] / p.stretch(observed))
-        for p, s in zip(points, searches, strict=True)
-    )
-
-
-def take_trials(
-    points: tuple[Point, ...],
-    searches: tuple[Search, ...],
-    sums: Sums,
-    going: Sequence[int],
-    tried: tuple[Sequence[Point], Sums],
-    observed: Observed,
-    tolerance: float,
-) -> tuple[tuple[Point, ...], tuple[Search, ...], Sums]:
-    """Take each trial of the searches that go on, or shorten its step.
+def climb(point: Point, observed: Observed, tolerance: float, most: int) -> Algorithm:
+    """Search from a point; return the best one, and the objective there.
 
     Parameters
     ----------
-    points, searches, sums
-        The searches' points, and what was found there.
-    going
-        Which of them were evaluated.
-    tried
-        Their trials, and what was found at those.
+    point
+        Where it starts; it is evaluated, and then as many trials as follow.
+    observed
+        What is known of the columns.
     tolerance
-        A search ends when two rises in a row are at most this, in nats, and the slope promises no
-        more: g'H g / 2, the rise to come of a quadratic.
+        It ends when two rises in a row are at most this, in nats, and the slope promises no more:
+        g'H g / 2, the rise to come of a quadratic.
+    most
+        Most trials.
     """
-    moved, found = list(points), list(searches)
-    value, gradient = sums.value.copy(), list(sums.gradient)
-    evaluated, there = tried
-    for j, i in enumerate(going):
-        point, slopes = evaluated[j], there.gradient[j]
-        objective, slope = point.objective(float(there.value[j]), slopes)
-        after = found[i].updated(objective, slope / point.stretch(observed), tolerance)
-        if not np.array_equal(after.ascent.at, found[i].ascent.at):
-            moved[i], value[i], gradient[i] = point, float(there.value[j]), slopes
-        found[i] = after
-    return tuple(moved), tuple(found), replace(sums, value=value, gradient=tuple(gradient))
+    stretch = point.stretch(observed)
+    ascent: BatchedLBFGS | None = None
+    small = tried = 0
+    while True:
+        point, ascent, small, tried = yield Save((point, ascent, small, tried))
+        trial = point if ascent is None else point.at(ascent.trial[0] / stretch)
+        likelihood, slopes = yield Evaluate(trial)
+        objective, slope = trial.objective(likelihood, slopes)
+        value, gradient, over = np.array([objective]), slope[None] / stretch, False
+        if ascent is None:
+            ascent = first_ascent(point, stretch, value, gradient)
+        else:
+            before, tried = ascent, tried + 1
+            ascent = before.updated(value, gradient, 0.0)
+            if not np.array_equal(ascent.at, before.at):
+                point = trial
+                small = small + 1 if ascent.value[0] - before.value[0] <= tolerance else 0
+                promised = 0.5 * ascent.stride[0] * ascent.slope[0]
+                over = small >= (FEW if promised <= tolerance else MANY)
+        best = float(ascent.value[0])
+        yield Show(point, best, by_trace=False)
+        if over or ascent.done[0] or tried >= most:
+            return point, best
+
+
+def first_ascent(
+    point: Point, stretch: FloatArray, value: FloatArray, gradient: FloatArray
+) -> BatchedLBFGS:
+    """Begin at a point, no further than 1 along the gradient, in stretched coordinates."""
+    at = (point.vector * stretch)[None]
+    return BatchedLBFGS.start(at, value, gradient, 0.0, reach=1.0, memory=MEMORY)

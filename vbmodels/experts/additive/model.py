@@ -32,17 +32,16 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show
 from vbmodels.core.protocol import Summing
+from vbmodels.core.together import together
 from vbmodels.experts.additive.blocks import BlockFit, fit_curves, fit_pairs, shown
 from vbmodels.experts.additive.candidate import (
     Candidate,
     Point,
-    Search,
     Sums,
-    begin_searches,
-    take_trials,
-    trials,
+    climb,
+    first_ascent,
 )
 from vbmodels.experts.additive.held_out import best_form
 from vbmodels.experts.additive.newton import DesignSummary, Fits, FitSums, fits_together
@@ -153,8 +152,13 @@ class AdditiveExperts:
         if not q.points:
             return q
         observed = of_mixture(q.observed)
-        searches = begin_searches(q.points, observed, stats)
-        return replace(q, points=trials(q.points, searches, observed))
+        moved = []
+        for point, (likelihood, slopes) in zip(q.points, stats.parts(), strict=True):
+            value, gradient = point.objective(likelihood, slopes)
+            stretch = point.stretch(observed)
+            ascent = first_ascent(point, stretch, np.array([value]), gradient[None] / stretch)
+            moved.append(point.at(ascent.trial[0] / stretch))
+        return replace(q, points=tuple(moved))
 
     def elbo(self, q: AdditiveState, stats: FitSums | Sums) -> float:
         """Return the mean objective of the mixtures, or the additive part's log-likelihood."""
@@ -217,13 +221,12 @@ class AdditiveExperts:
         if choice is None or choice.candidates[choice.best].n_experts == 1:
             return (yield Phase(self._evaluate_part(q)))
         starts = self._starts(q, choice, found)
-        q, sums = yield Phase(self._climb(q, starts, self.evaluations))
-        first = int(np.argmax(objectives(q.points, sums)))
-        wide = q.points[first].widened(of_mixture(q.observed))
-        rest = (p for i, p in enumerate(q.points) if i != first)
-        most = self.width_evaluations
-        q, _ = yield Phase(self._climb(q, (wide, *rest), most, first_alone=True))
-        return q
+        best = yield self._climb(q, starts, self.evaluations)
+        first = int(np.argmax([value for _, value in best]))
+        wide = best[first][0].widened(of_mixture(q.observed))
+        rest = (point for i, (point, _) in enumerate(best) if i != first)
+        best = yield self._climb(q, (wide, *rest), self.width_evaluations, first_alone=True)
+        return replace(q, points=tuple(point for point, _ in best))
 
     def _choose_form(self, q: AdditiveState) -> Algorithm:
         """Fit lines along their paths, and curves; return the form, and what to go on with."""
@@ -321,8 +324,8 @@ class AdditiveExperts:
             for i in range(starts)
         )
         for evaluations, eighths in RUNGS:
-            found, _ = yield Phase(self._climb(q, points, evaluations))
-            points = found.points
+            best = yield self._climb(q, points, evaluations)
+            points = tuple(point for point, _ in best)
             tried = (*points, *alone(q))
             sums = yield Evaluate(Mixtures.of(q, tried, held=True))
             if eighths == 1:
@@ -371,31 +374,20 @@ class AdditiveExperts:
 
     def _climb(
         self, q: AdditiveState, points: tuple[Point, ...], most: int, first_alone: bool = False
-    ) -> Algorithm:
-        """Search from every point for so many evaluations; return ``q`` there, and its sums."""
+    ) -> Phase:
+        """Return the phase that searches from all points; ``first_alone``: the others stay."""
+
+        def join(asked: dict[int, Point]) -> Mixtures:
+            return Mixtures.of(q, tuple(asked.values()))
+
+        def show(shown: list[Show]) -> Show:
+            mean = sum(one.elbo for one in shown) / len(shown)
+            return Show(replace(q, points=tuple(one.q for one in shown)), mean, by_trace=False)
+
         observed, tolerance = of_mixture(q.observed), self.tolerance * q.observed.rows
-        searches: tuple[Search, ...] = ()
-        sums, left = None, most
-        while True:
-            points, searches, sums, left = yield Save((points, searches, sums, left))
-            going = [i for i, s in enumerate(searches) if not s.done]
-            if sums is None:
-                sums = yield Evaluate(Mixtures.of(q, points))
-                searches = begin_searches(points, observed, sums)
-                if first_alone:
-                    searches = (searches[0], *(replace(s, done=True) for s in searches[1:]))
-            else:
-                tried = trials(points, searches, observed)
-                trial = tuple(tried[i] for i in going)
-                there = yield Evaluate(Mixtures.of(q, trial))
-                points, searches, sums = take_trials(
-                    points, searches, sums, going, (trial, there), observed, tolerance
-                )
-                left -= 1
-            values = objectives(points, sums)
-            yield Show(replace(q, points=points), sum(values) / len(values), by_trace=False)
-            if left == 0 or all(s.done for s in searches):
-                return replace(q, points=points), sums
+        trials = [0 if first_alone and i > 0 else most for i in range(len(points))]
+        climbs = [climb(p, observed, tolerance, n) for p, n in zip(points, trials, strict=True)]
+        return together(climbs, join, Sums.parts, show)
 
     def _start(self, q: AdditiveState, candidate: Candidate, seed: list[int]) -> Point:
         rng = np.random.default_rng(seed)
