@@ -18,7 +18,6 @@ Fisher information at the points that it is sent, and carries no state of its ow
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -30,7 +29,7 @@ from vbmodels.bags.vmmic.posterior import Gaussian, Posterior, normal_points
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.algorithm import Algorithm, Phase, Save, Show, Sweep
 from vbmodels.core.linalg import unpack
-from vbmodels.core.protocol import Summing
+from vbmodels.core.protocol import WithoutLocals
 from vbmodels.core.state import FloatArray, State
 
 EPOCH = 20
@@ -83,7 +82,7 @@ class Collapsed(State, kind="bags/vmmic.Collapsed"):
 
 
 @dataclass(frozen=True)
-class CollapsedVMMIC:
+class CollapsedVMMIC(WithoutLocals):
     """Fit vMMIC's global parameters with all local variables integrated out.
 
     Parameters
@@ -143,13 +142,6 @@ class CollapsedVMMIC:
             iterates.append(Component(mean, back.T @ c.information @ back, c.tau))
             gaussians.append(Gaussian(mean, back.T @ gaussian.precision @ back))
         return replace(before, scaling=new, iterates=tuple(iterates), gaussians=tuple(gaussians))
-
-    def local_step(self, q: Summing, batch: Bags, local: None) -> None:
-        """Do nothing: a partition has no parameters of its own."""
-
-    def suff_stats(self, q: Summing, batch: Bags, local: None) -> Any:
-        """Evaluate the likelihood of the labelled bags."""
-        return q.sums(batch)
 
     def posterior(self, q: Collapsed) -> Posterior:
         """Return q(t): an epoch's averages (at the mode, before there are any)."""
