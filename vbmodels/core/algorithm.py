@@ -162,6 +162,17 @@ class Summing(Protocol):
         """Return the additive statistics of a partition."""
 
 
+class WithoutLocals:
+    """Base of a model whose partitions have no parameters of their own, and `Summing` is asked."""
+
+    def local_step(self, q: Summing, batch: Any, local: None) -> None:
+        """Do nothing."""
+
+    def suff_stats(self, q: Summing, batch: Any, local: None) -> Any:
+        """Return the additive statistics that are asked for."""
+        return q.sums(batch)
+
+
 @runtime_checkable
 class Accelerable(Protocol):
     """A model whose global parameters can be read as a vector without constraints."""

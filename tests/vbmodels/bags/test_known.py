@@ -7,11 +7,11 @@ from numpy.testing import assert_allclose
 from scipy.special import ndtr
 
 from flows.evaluate.estimate import auroc
+from tests.vbmodels.bags.gp_bags import evaluate
 from vbmodels.bags.bags import UNLABELLED, Instances, bags, concatenate, split
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.mil_gp.known import split_known
-from vbmodels.bags.mil_gp.likelihood import evaluate
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.multilabel import MultiLabelBags
 from vbmodels.core.fit import fit

@@ -8,13 +8,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from reproduce.milgp_logistic import LogisticGP
-from tests.vbmodels.bags.gp_bags import ONE, simulated
+from tests.vbmodels.bags.gp_bags import ONE, evaluate, simulated
 from vbmodels.bags.bags import Instances, bags
 from vbmodels.bags.mil_gp.features import feature_map
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.gibbs import GibbsGP
 from vbmodels.bags.mil_gp.kernel import KernelOptions
-from vbmodels.bags.mil_gp.likelihood import CACHE, BagTerms, curvature, evaluate
+from vbmodels.bags.mil_gp.likelihood import CACHE, BagTerms, PointsWithCurvature
 from vbmodels.bags.mil_gp.model import OneSided
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.multilabel import MultiLabelBags, Observed
@@ -60,7 +60,7 @@ def test_gradient_is_the_derivative_and_curvature_that_of_negative_bags():
     rise = (at(w + 1e-5 * step).value - at(w - 1e-5 * step).value) / 2e-5
     assert_allclose(rise[0, 0], (at(w).gradient * step).sum(), rtol=1e-7)
     negative = bags(data.modalities, np.zeros(data.n_bags))
-    found = curvature(f, w, negative)[0, 0]
+    found = PointsWithCurvature(f, w, np.ones((1, 1), bool)).matrix(negative)[0, 0]
     change = at(w - 1e-5 * step, negative).gradient - at(w + 1e-5 * step, negative).gradient
     from vbmodels.core.linalg import unpack
 

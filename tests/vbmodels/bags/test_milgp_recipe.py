@@ -7,13 +7,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from tests.vbmodels.bags.gp_bags import ONE, simulated
+from tests.vbmodels.bags.gp_bags import ONE, evaluate, simulated
 from vbmodels.bags.bags import Instances, bags, split
 from vbmodels.bags.mil_gp.features import feature_map
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.gaussian import Averages
 from vbmodels.bags.mil_gp.kernel import KernelOptions
-from vbmodels.bags.mil_gp.likelihood import evaluate
 from vbmodels.bags.multilabel import Observed, fold_of_bags
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import unpack

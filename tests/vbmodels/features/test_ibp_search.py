@@ -160,15 +160,15 @@ def test_every_accepted_move_raises_the_yardstick_and_the_features_are_found():
     assert np.all(last.history.gains > least)
     accepted = 0
     for (before, stats, request), (after, _, _) in pairwise(steps):
-        if not request.measured[1:].any():
+        if not any(one.measured for one in request.fits[1:]):
             continue
         values = [
-            measured(one.q, got.fit.on, got.likelihood, BIAS)[0]
-            for one, got, valued in zip(request.fits, stats.fits, request.measured, strict=True)
-            if valued
+            measured(one.fit.q, got.fit.on, got.likelihood, BIAS)[0]
+            for one, got in zip(request.fits, stats.fits, strict=True)
+            if one.measured
         ]
-        if not request.measured[0]:
-            values.insert(0, request.fits[0].value)
+        if not request.fits[0].measured:
+            values.insert(0, request.fits[0].fit.value)
         moved = len(after.history.gains) - len(before.history.gains)
         assert moved == int(max(values[1:]) > values[0] + plans[before.phase].gain)
         accepted += moved

@@ -17,7 +17,7 @@ q_b = sum_i h_i phi_i/s_i; the part of positive bags that bends upwards is left 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,7 +189,7 @@ class Sums(Stats, kind="bags/mil_gp.Sums"):
     gradient
         [K, C, P].
     matrix
-        `gram`, [K, P (P + 1)/2], or `curvature`, [K, C, P (P + 1)/2]; [0] where none is wanted.
+        Packed, that of `PointsWithGram` or `PointsWithCurvature`; [0] where none is wanted.
     """
 
     value: FloatArray
@@ -210,8 +210,17 @@ class Points(State, kind="bags/mil_gp.Points"):
 
     def sums(self, batch: Batch) -> Sums:
         """Evaluate a partition."""
-        found = evaluate(self.features, self.points, batch, active=self.active)
-        return replace(found, matrix=self.matrix(batch))
+        value, gradient = np.zeros(self.points.shape[:2]), np.zeros(self.points.shape)
+        sums, which = Sums(value, gradient, self.matrix(batch)), self.features.which
+        kernel, of = np.nonzero(self.active)
+        for block in CACHE.blocks(batch, self.features):
+            # Kernel values of one length have the same columns, which are read once for all.
+            for length in np.unique(which[kernel]):
+                own = np.flatnonzero(which[kernel] == length)
+                for first in range(0, own.size, AT_ONCE):
+                    some = own[first : first + AT_ONCE]
+                    _add_block(sums, block, self.features, self.points, kernel[some], of[some])
+        return sums
 
     def matrix(self, batch: Batch) -> FloatArray:
         """Return what is summed besides."""
@@ -223,8 +232,15 @@ class PointsWithGram(Points, kind="bags/mil_gp.PointsWithGram"):
     """The first points, with what the bound's precision is made of."""
 
     def matrix(self, batch: Batch) -> FloatArray:
-        """Return `gram`."""
-        return gram(self.features, batch)
+        """Return phi'phi/s^2 over the instances of bags with a label in some class, [K, ...]."""
+        features = self.features
+        total = np.zeros((features.n_kernels, _packed_size(features)))
+        for block in CACHE.blocks(batch, features):
+            for k, weights in enumerate(features.weights):
+                columns = block.columns[features.which[k]]
+                half = (columns / _deviation(block, features, k)[:, None])[known_rows(block)]
+                total[k] += pack((half.T @ half) * (weights[:, None] * weights))
+        return total
 
 
 @dataclass(frozen=True)
@@ -232,56 +248,18 @@ class PointsWithCurvature(Points, kind="bags/mil_gp.PointsWithCurvature"):
     """The modes, with Gauss-Newton's matrices there."""
 
     def matrix(self, batch: Batch) -> FloatArray:
-        """Return `curvature`."""
-        return curvature(self.features, self.points, batch)
-
-
-def evaluate(
-    features: FeatureMap, points: FloatArray, batch: Batch, active: BoolArray | None = None
-) -> Sums:
-    """Evaluate a partition at the points [K, C, P], w for every kernel value and class.
-
-    ``active``: kernel values, or kernel values and classes, to evaluate, [K] or [K, C]; the others
-    stay 0.
-    """
-    sums = Sums(np.zeros(points.shape[:2]), np.zeros(points.shape), np.zeros(0))
-    pairs = np.ones(points.shape[:2], dtype=bool)
-    if active is not None:
-        pairs &= active.reshape(len(points), -1)
-    kernel, of = np.nonzero(pairs)
-    for block in CACHE.blocks(batch, features):
-        # Kernel values of one length have the same columns, which are read once for all of them.
-        for length in np.unique(features.which[kernel]):
-            own = np.flatnonzero(features.which[kernel] == length)
-            for first in range(0, own.size, AT_ONCE):
-                some = own[first : first + AT_ONCE]
-                _add_block(sums, block, features, points, kernel[some], of[some])
-    return sums
-
-
-def gram(features: FeatureMap, batch: Batch) -> FloatArray:
-    """Return phi'phi/s^2 over the instances of bags with a label in some class, packed, [K, S]."""
-    total = np.zeros((features.n_kernels, _packed_size(features)))
-    for block in CACHE.blocks(batch, features):
-        for k, weights in enumerate(features.weights):
-            columns = block.columns[features.which[k]]
-            half = (columns / _deviation(block, features, k)[:, None])[known_rows(block)]
-            total[k] += pack((half.T @ half) * (weights[:, None] * weights))
-    return total
-
-
-def curvature(features: FeatureMap, points: FloatArray, batch: Batch) -> FloatArray:
-    """Return Gauss-Newton's matrices of every kernel value and class, packed, [K, C, S]."""
-    total = np.zeros((*points.shape[:2], _packed_size(features)))
-    for block in CACHE.blocks(batch, features):
-        for k, weights in enumerate(features.weights):
-            columns, s = block.columns[features.which[k]], _deviation(block, features, k)
-            t = (block.mean[:, None] + columns @ (points[k] * weights).T) / s[:, None]
-            terms = BagTerms.at(t, block.offsets, block.labels)
-            for c in range(points.shape[1]):
-                own = _curvature(columns, s, t[:, c], terms, block, c)
-                total[k, c] += pack(own * (weights[:, None] * weights))
-    return total
+        """Return those of every kernel value and class, [K, C, ...]."""
+        features, points = self.features, self.points
+        total = np.zeros((*points.shape[:2], _packed_size(features)))
+        for block in CACHE.blocks(batch, features):
+            for k, weights in enumerate(features.weights):
+                columns, s = block.columns[features.which[k]], _deviation(block, features, k)
+                t = (block.mean[:, None] + columns @ (points[k] * weights).T) / s[:, None]
+                terms = BagTerms.at(t, block.offsets, block.labels)
+                for c in range(points.shape[1]):
+                    own = _curvature(columns, s, t[:, c], terms, block, c)
+                    total[k, c] += pack(own * (weights[:, None] * weights))
+        return total
 
 
 def _packed_size(features: FeatureMap) -> int:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from vbmodels.bags.mil_gp.gaussian import Averages, GaussianSums
 from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.mil_gp.likelihood import Points, PointsWithGram, Sums
 from vbmodels.bags.multilabel import FOLDS, Batch, Observed
-from vbmodels.core.algorithm import Summing
+from vbmodels.core.algorithm import WithoutLocals
 from vbmodels.core.linalg import cholesky, log_det, solve_lower, unpack
 from vbmodels.core.state import FloatArray, IntArray, State
 
@@ -117,7 +116,7 @@ class Search(State, kind="bags/mil_gp.Search"):
         return self.points[self.kernel, np.arange(self.kernel.size)]
 
     def request(self) -> Points | Averages:
-        """Return what the bound and its slope are made of; at first with `gram`."""
+        """Return what the bound and its slope are made of; at first with G."""
         if self.nearest:
             every = np.full(self.kernel.size, True)
             return Averages(self.features, self.kernel, self.mean, self.precision, every)
@@ -130,7 +129,7 @@ class Search(State, kind="bags/mil_gp.Search"):
 
 
 @dataclass(frozen=True)
-class CollapsedGP:
+class CollapsedGP(WithoutLocals):
     """The bound J and its step of coordinate ascent, from which `fit` is made.
 
     Parameters
@@ -151,13 +150,6 @@ class CollapsedGP:
         warn_of_one_side(observed)
         features = feature_map(self.options, observed, rng)
         return Search.start(features, observed.positive.size)
-
-    def local_step(self, q: Summing, batch: Batch, local: None) -> None:
-        """Do nothing: q(m) follows from q(w) in closed form."""
-
-    def suff_stats(self, q: Summing, batch: Batch, local: None) -> Any:
-        """Evaluate a partition."""
-        return q.sums(batch)
 
     def global_step(self, q: Search, stats: Sums) -> Search:
         """Return mu + (I + G)^-1 grad J: coordinate ascent (eqs 17, 18)."""

@@ -162,11 +162,6 @@ def fold_of(data: Bags) -> IntArray:
     return _hashed(data, fold_of_bags).astype(np.int64)
 
 
-def folds_of(maps: tuple[ModalityMap, ...], data: Bags) -> IntArray:
-    """Return the fold of each bag of any modalities, [B]."""
-    return fold_of_groups(data.group) if data.group.size else fold_of(as_witnessed(maps, data))
-
-
 def _hashed(data: Bags, by: Callable[[FloatArray, IntArray], NDArray[Any]]) -> NDArray[Any]:
     """Return what a hash of a bag's rows and offsets says of each bag, [B]."""
     found = [np.zeros(0, np.int64)]

@@ -47,7 +47,7 @@ from vbmodels.bags.mil_gp.model import Search, at_mean, at_values, near
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.multilabel import FOLDS, Observed, fold_of_groups
 from vbmodels.bags.stack import primary
-from vbmodels.bags.stack.modalities import CACHE, as_witnessed, fold_of, folds_of
+from vbmodels.bags.stack.modalities import CACHE, as_witnessed, fold_of
 from vbmodels.bags.stack.modalities import observed as united_observed
 from vbmodels.bags.vmmic.model import Collapsed, CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import Posterior
@@ -471,7 +471,7 @@ class AutoModel:
         if not q.vmmic_folds:
             return local
         known = batch.labelled()
-        fold = folds_of(q.embedding.map.modalities, known)
+        fold = fold_of(as_witnessed(q.embedding.map.modalities, known))
         chance = np.clip(primary.left_out(q.vmmic_folds, known, fold), SURE, 1.0 - SURE)
         return replace(local, vmmic=np.log(np.where(known.label == 1, chance, 1.0 - chance)))
 

@@ -18,7 +18,7 @@ from vbmodels.bags.bags import Bags
 from vbmodels.bags.embedding.blocks import ModalityMap
 from vbmodels.bags.embedding.pools import Pools
 from vbmodels.bags.multilabel import FOLDS, Spread
-from vbmodels.bags.stack.modalities import folds_of
+from vbmodels.bags.stack.modalities import as_witnessed, fold_of
 from vbmodels.bags.vmmic.layout import CONSTANT, Scaling
 from vbmodels.bags.vmmic.mode import Points, Sums
 from vbmodels.bags.vmmic.model import Collapsed, CollapsedVMMIC
@@ -79,7 +79,7 @@ def parts_of(data: Bags, maps: tuple[ModalityMap, ...]) -> tuple[Bags, ...]:
 
     def cut() -> tuple[Bags, ...]:
         known = data.labelled()
-        fold = folds_of(maps, known)
+        fold = fold_of(as_witnessed(maps, known))
         return tuple(known.take(np.flatnonzero(fold == f)) for f in range(FOLDS))
 
     return PARTS.of(data, b"", cut)

@@ -18,7 +18,7 @@ Fisher information at the points that it is sent, and carries no state of its ow
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from operator import add
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -28,7 +28,7 @@ from vbmodels.bags.vmmic.layout import Layout, Observed, Scaling
 from vbmodels.bags.vmmic.mode import Component, Points, Sums, find_mode, refuse_hopeless
 from vbmodels.bags.vmmic.posterior import Gaussian, Posterior, normal_points
 from vbmodels.bags.vmmic.priors import Priors
-from vbmodels.core.algorithm import Algorithm, Phase, Save, Show, Summing, Sweep
+from vbmodels.core.algorithm import Algorithm, Phase, Save, Show, Sweep, WithoutLocals
 from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray, State
 
@@ -82,7 +82,7 @@ class Collapsed(State, kind="bags/vmmic.Collapsed"):
 
 
 @dataclass(frozen=True)
-class CollapsedVMMIC:
+class CollapsedVMMIC(WithoutLocals):
     """Fit vMMIC's global parameters with all local variables integrated out.
 
     Parameters
@@ -143,13 +143,6 @@ class CollapsedVMMIC:
             gaussians.append(Gaussian(mean, back.T @ gaussian.precision @ back))
         return replace(before, scaling=new, iterates=tuple(iterates), gaussians=tuple(gaussians))
 
-    def local_step(self, q: Summing, batch: Bags, local: None) -> None:
-        """Do nothing: a partition has no parameters of its own."""
-
-    def suff_stats(self, q: Summing, batch: Bags, local: None) -> Any:
-        """Evaluate the likelihood of the labelled bags."""
-        return q.sums(batch)
-
     def posterior(self, q: Collapsed) -> Posterior:
         """Return q(t): an epoch's averages (at the mode, before there are any)."""
         return Posterior(q.scaling, q.gaussians, np.array([c.tau for c in q.iterates]))
@@ -181,23 +174,17 @@ class CollapsedVMMIC:
         return replace(q, iterates=iterates, gaussians=gaussians)
 
     def gaussians(self, q: Collapsed, restarted: bool = False) -> Algorithm:
-        """Move the Gaussians until an epoch's averages rise no more; return the best.
-
-        On the way the mean likelihood of the random points is shown, which decides nothing.
-        """
-        layout = q.scaling.layout
-        least = self.tolerance * layout.plain.dim
-        iteration = EPOCH if restarted else 0
-        totals: tuple[Component, ...] = ()  # of an epoch's iterates so far
-        ended = restarted  # whether it has ended, and is to be evaluated
+        """Move the Gaussians until an epoch's averages rise no more; return the best."""
+        least = self.tolerance * q.scaling.layout.plain.dim
         best, highest, last, stale = q, -np.inf, -np.inf, 0
+        epochs = 1 if restarted else 0
         while True:
-            q, iteration, totals, ended, best, highest, last, stale = yield Save(
-                (q, iteration, totals, ended, best, highest, last, stale)
+            q, epochs, best, highest, last, stale = yield Save(
+                (q, epochs, best, highest, last, stale)
             )
-            if ended:
+            if epochs > 0:
                 sums = yield Sweep(q.fixed_points())
-                elbo, totals, ended = self.elbo(q, sums), (), False
+                elbo = self.elbo(q, sums)
                 left = best if elbo < highest else q
                 yield Show(left, highest if elbo < highest else elbo, by_trace=False)
                 stale = 0 if elbo > highest + least else stale + 1
@@ -206,7 +193,17 @@ class CollapsedVMMIC:
                 if elbo > highest:
                     best, highest = q, elbo
                 last = elbo
-                continue
+            q, epochs = (yield Phase(self._epoch(q, EPOCH * epochs))), epochs + 1
+
+    def _epoch(self, q: Collapsed, iteration: int) -> Algorithm:
+        """Move the Gaussians by an epoch's steps; return them with the averages over these.
+
+        On the way the mean likelihood of the random points is shown, which decides nothing.
+        """
+        layout, end = q.scaling.layout, iteration + EPOCH
+        totals: tuple[Component, ...] = ()
+        while iteration < end:
+            q, iteration, totals = yield Save((q, iteration, totals))
             sums = yield Sweep(self._drawn_points(q, iteration))
             yield Show(q, float(sums.value.mean()), by_trace=False, if_last=True)
             moves = zip(q.iterates, sums.gradient / 2.0, sums.information, strict=True)
@@ -215,14 +212,9 @@ class CollapsedVMMIC:
                 for c, gradient, information in moves
             )
             q, iteration = replace(q, iterates=iterates), iteration + 1
-            if totals:
-                totals = tuple(a + b for a, b in zip(totals, iterates, strict=True))
-            else:
-                totals = iterates
-            if iteration % EPOCH == 0:
-                means = (c.divided(EPOCH) for c in totals)
-                gaussians = tuple(c.gaussian(self.priors, layout) for c in means)
-                q, ended = replace(q, gaussians=gaussians), True
+            totals = tuple(map(add, totals, iterates)) if totals else iterates
+        means = (c.divided(EPOCH) for c in totals)
+        return replace(q, gaussians=tuple(c.gaussian(self.priors, layout) for c in means))
 
     def _drawn_points(self, q: Collapsed, iteration: int) -> Points:
         """Draw the next pair of points of every component, m + d and m - d."""

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import log
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, Summing
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, WithoutLocals
 from vbmodels.core.linalg import cholesky, inverse, pack, unpack
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive.blocks import (
@@ -206,7 +206,7 @@ class CountPosterior(State, kind="experts/additive.CountPosterior"):
 
 
 @dataclass(frozen=True)
-class CountAdditive:
+class CountAdditive(WithoutLocals):
     """Fit an additive model to counts; ``pairs``: with pairs of columns, where they predict."""
 
     pairs: bool = True
@@ -221,13 +221,6 @@ class CountAdditive:
         """Return what is known before the first sweep."""
         refuse_no_levels(observed.design)
         return CountState(observed)
-
-    def local_step(self, q: CountState, batch: CountRows, local: None) -> None:
-        """Do nothing: a partition has no parameters of its own."""
-
-    def suff_stats(self, q: Summing, batch: CountRows, local: None) -> Any:
-        """Return what a fit, a screen or a choice needs."""
-        return q.sums(batch)
 
     def elbo(self, q: CountState, stats: FitSums) -> float:
         """Return the log-likelihood over phi of the last fit, but for a constant."""

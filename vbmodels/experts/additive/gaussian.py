@@ -24,11 +24,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import log, pi
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, Summing
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, WithoutLocals
 from vbmodels.core.linalg import cholesky, inverse, log_det, pack, solve, unpack
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive.blocks import FIRST, Layout
@@ -240,14 +240,9 @@ class GaussianState(State, kind="experts/additive.GaussianState"):
     ``fits`` are lines, curves and pairs.
     """
 
-    observed: DesignSummary
+    design: DesignSummary
     fits: tuple[GaussianFit, ...] = ()
     chosen: GaussianChoice | None = None
-
-    @property
-    def design(self) -> DesignSummary:
-        """What is known of the columns."""
-        return self.observed
 
     @property
     def value(self) -> float:
@@ -274,7 +269,7 @@ class GaussianPosterior(State, kind="experts/additive.GaussianPosterior"):
 
 
 @dataclass(frozen=True)
-class GaussianAdditive:
+class GaussianAdditive(WithoutLocals):
     """Fit an additive model to numbers; ``pairs``: with pairs of columns, where they predict."""
 
     pairs: bool = True
@@ -289,13 +284,6 @@ class GaussianAdditive:
         """Return what is known before the first sweep."""
         refuse_no_levels(observed)
         return GaussianState(observed)
-
-    def local_step(self, q: GaussianState, batch: TargetRows, local: None) -> None:
-        """Do nothing: a partition has no parameters of its own."""
-
-    def suff_stats(self, q: Summing, batch: TargetRows, local: None) -> Any:
-        """Return the sums that a fit, a screen or a choice needs."""
-        return q.sums(batch)
 
     def elbo(self, q: GaussianState, stats: MomentSums) -> float:
         """Return the log evidence of the last fit."""

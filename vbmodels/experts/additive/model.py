@@ -28,11 +28,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, Summing
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, WithoutLocals
 from vbmodels.core.together import together
 from vbmodels.experts.additive.blocks import BlockFit, fit_curves, fit_pairs, shown
 from vbmodels.experts.additive.candidate import (
@@ -82,7 +81,7 @@ ROUGH, FINE = 1e-6, 1e-10
 
 
 @dataclass(frozen=True)
-class AdditiveExperts:
+class AdditiveExperts(WithoutLocals):
     """Fit an additive logistic model and, where they predict better, experts that add to it.
 
     Curves with pairs of columns (`pairs`), and a Gaussian process where the rows come with columns
@@ -138,13 +137,6 @@ class AdditiveExperts:
         taus = self.taus if self.tau is None else (self.tau,)
         counts = sorted({k for k in (self.n_experts, (self.n_experts + 1) // 2) if k > 1})
         return [Candidate(*one) for one in itertools.product(counts, taus)]
-
-    def local_step(self, q: AdditiveState, batch: CodedRows, local: None) -> None:
-        """Do nothing: a partition has no parameters of its own."""
-
-    def suff_stats(self, q: Summing, batch: CodedRows, local: None) -> Any:
-        """Evaluate fits or mixtures on the partition; of a posterior what its bound is made of."""
-        return q.sums(batch)
 
     def global_step(self, q: AdditiveState, stats: Sums) -> AdditiveState:
         """Return the points one step up their gradients; `algorithm` remembers more."""

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Show
+from vbmodels.core.algorithm import Algorithm, Show, WithoutLocals
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 from vbmodels.core.together import together
 from vbmodels.experts.additive.model import AdditiveExperts
@@ -96,20 +96,6 @@ class OrderedRows(ClassRows, kind="experts/additive.OrderedRows"):
 
 
 @dataclass(frozen=True)
-class OneVersusRestState(State, kind="experts/additive.OneVersusRestState"):
-    """The parameters of every class's model."""
-
-    parts: tuple[AdditiveState, ...]
-
-
-@dataclass(frozen=True)
-class Requests(State, kind="experts/additive.Requests"):
-    """What every class's fit needs of a partition; None of one that has ended."""
-
-    parts: tuple[Fits | Mixtures | None, ...]
-
-
-@dataclass(frozen=True)
 class SeveralSums(Stats, kind="experts/additive.SeveralSums"):
     """What a partition returns to every class's model; None to one that has ended."""
 
@@ -117,7 +103,26 @@ class SeveralSums(Stats, kind="experts/additive.SeveralSums"):
 
 
 @dataclass(frozen=True)
-class OneVersusRest:
+class Requests(State, kind="experts/additive.Requests"):
+    """What every class's fit needs of a partition; None of one that has ended."""
+
+    parts: tuple[Any, ...]
+
+    def sums(self, batch: ClassRows) -> SeveralSums:
+        """Return it of a partition."""
+        pairs = zip(self.parts, batch.splits, strict=True)
+        return SeveralSums(tuple(None if p is None else p.sums(b) for p, b in pairs))
+
+
+@dataclass(frozen=True)
+class OneVersusRestState(Requests, kind="experts/additive.OneVersusRestState"):
+    """The parameters of every class's model."""
+
+    parts: tuple[AdditiveState, ...]
+
+
+@dataclass(frozen=True)
+class OneVersusRest(WithoutLocals):
     """Fit a model of two labels for each class against the rest.
 
     Parameters
@@ -138,18 +143,6 @@ class OneVersusRest:
     def init(self, observed: SeveralSums, rng: np.random.Generator) -> OneVersusRestState:
         """Begin every search."""
         return OneVersusRestState(tuple(self.model.init(one, rng) for one in observed.parts))
-
-    def local_step(self, q: OneVersusRestState, batch: ClassRows, local: None) -> None:
-        """Do nothing: a partition has no parameters of its own."""
-
-    def suff_stats(
-        self, q: OneVersusRestState | Requests, batch: ClassRows, local: None
-    ) -> SeveralSums:
-        """Return what every class's fit needs."""
-        pairs = zip(q.parts, batch.splits, strict=True)
-        return SeveralSums(
-            tuple(None if p is None else self.model.suff_stats(p, b, None) for p, b in pairs)  # type: ignore[arg-type]
-        )
 
     def global_step(self, q: OneVersusRestState, stats: SeveralSums) -> OneVersusRestState:
         """Return the points one step up their gradients; `algorithm` remembers more."""

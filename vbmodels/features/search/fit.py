@@ -67,6 +67,7 @@ from vbmodels.features.search.states import (
     SearchGlobal,
     SearchOptions,
     SearchStats,
+    Swept,
 )
 from vbmodels.features.search.trials import Plan, held_omega_of, moved, still, sweep, trial
 
@@ -261,12 +262,10 @@ def draw_chains(
         at, chains, i = yield Save((at, chains, i))
         if i == iterations:
             return at, chains
-        fits = _waiting(at)
         at, fits, sums, _ = yield from sweep(
             model,
             at,
-            fits,
-            np.full(len(fits), IDLE),
+            tuple(Swept(one, IDLE) for one in _waiting(at)),
             CHAINS,
             chains=tuple(one.chain for one in chains),
             iteration=i,
@@ -324,9 +323,10 @@ def fit_starts(model: SearchOptions, at: SearchGlobal, new: tuple[Candidate, ...
     fits, earlier, step = (*_waiting(at), *new), len(_waiting(at)), 0
     while step < START.sweeps:
         at, fits, step = yield Save((at, fits, step))
-        moves = np.full(len(fits), START.moves(step))
-        moves[:earlier] = IDLE
-        at, fits, sums, bounds = yield from sweep(model, at, fits, moves, START.name, best=True)
+        swept = tuple(
+            Swept(one, IDLE if i < earlier else START.moves(step)) for i, one in enumerate(fits)
+        )
+        at, fits, sums, bounds = yield from sweep(model, at, swept, START.name, best=True)
         fits = tuple(
             moved(model, *one, measured=False) for one in zip(fits, sums.fits, bounds, strict=True)
         )
@@ -500,8 +500,7 @@ def widen(model: SearchOptions, at: SearchGlobal) -> Algorithm:
         at, fits, sums, (after,) = yield from sweep(
             model,
             at,
-            (at.best,),
-            np.array([ALL]),
+            (Swept(at.best, ALL),),
             WIDEN.name,
             everywhere=step == 0,
             aside=at.aside,
@@ -542,7 +541,7 @@ def last_sweeps(model: SearchOptions, at: SearchGlobal, waits: Callable[[], bool
         at, step = yield Save((at, step))
         last = step >= QUIET
         at, fits, sums, (bound,) = yield from sweep(
-            model, at, (at.best,), np.array([ALL]), LAST, by_trace=last, drop=True
+            model, at, (Swept(at.best, ALL),), LAST, by_trace=last, drop=True
         )
         slow = at.widened and bound - fits[0].bound < LEAST_RISE * at.n_rows
         if last and slow and not waits():
@@ -577,8 +576,7 @@ def draw_posterior(model: SearchOptions, at: SearchGlobal) -> Algorithm:
         at, fits, sums, _ = yield from sweep(
             model,
             at,
-            (at.best,),
-            np.array([IDLE]),
+            (Swept(at.best, IDLE),),
             POSTERIOR,
             chains=(chain,),
             iteration=i,

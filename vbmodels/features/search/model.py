@@ -119,13 +119,16 @@ class SearchIBP(SearchOptions):
         before = SearchLocal((), (), ()) if local is None else local
         if q.everywhere:
             pool = tuple(self._in_all_rows(one, batch) for one in q.aside)
-            return SearchLocal((), tuple(self._in_all_rows(one.q, batch) for one in q.fits), pool)
+            return SearchLocal(
+                (), tuple(self._in_all_rows(one.fit.q, batch) for one in q.fits), pool
+            )
         sample = before.sample
         if q.share < 1.0:
             batch = sample = sample_of(batch, q.share, q.seed) if sample is None else sample
         pool = before.pool + tuple(before.fits[i] for i in q.pooled)
         fits = []
-        for i, (one, moves) in enumerate(zip(q.fits, q.moves.tolist(), strict=True)):
+        for i, swept in enumerate(q.fits):
+            one, moves = swept.fit, swept.moves
             if isinstance(one.source, Drawn):
                 nu = _drawn_nu(q, one.source, batch)
             elif one.source is not None:
@@ -137,7 +140,7 @@ class SearchIBP(SearchOptions):
             fits.append(self.fit.visited(one.q, batch, nu, visits) if visits else nu)
         residue = before.residue if q.residue else None
         if len(q.directions):
-            residue = starts_along(q.fits[0].q, batch, fits[0], q.directions)
+            residue = starts_along(q.fits[0].fit.q, batch, fits[0], q.directions)
         chains = before.chains
         if q.iteration == 0:
             chains = tuple(
@@ -167,18 +170,16 @@ class SearchIBP(SearchOptions):
             for chain, z in zip(q.chains, local.chains, strict=True)
         )
         fits = tuple(
-            None if moves == IDLE else self._fit_stats(one, batch, nu, bool(measured))
-            for one, nu, moves, measured in zip(
-                q.fits, local.fits, q.moves, q.measured, strict=True
-            )
+            None if one.moves == IDLE else self._fit_stats(one.fit, batch, nu, one.measured)
+            for one, nu in zip(q.fits, local.fits, strict=True)
         )
         screen = residue = None
         if q.screen:
-            screen = screen_sums(q.fits[0].q, batch, local.fits[0], local.pool)
+            screen = screen_sums(q.fits[0].fit.q, batch, local.fits[0], local.pool)
         elif len(q.directions) and local.residue is not None:
-            screen = residue_sums(q.fits[0].q, batch, local.fits[0], local.residue)
+            screen = residue_sums(q.fits[0].fit.q, batch, local.fits[0], local.residue)
         elif q.moments:
-            residue = residual_moments(q.fits[0].q, batch, local.fits[0])
+            residue = residual_moments(q.fits[0].fit.q, batch, local.fits[0])
         return SearchStats(chains, fits, screen, residue)
 
     def _fit_stats(

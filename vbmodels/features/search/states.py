@@ -227,6 +227,25 @@ class SearchGlobal(State, kind="features/search.SearchGlobal"):
 
 
 @dataclass(frozen=True)
+class Swept(State, kind="features/search.Swept"):
+    """A fit in a sweep.
+
+    Parameters
+    ----------
+    fit
+        The fit.
+    moves
+        How many features move in its rows, from the last one on; see `IDLE`.
+    measured
+        Whether its likelihood is measured.
+    """
+
+    fit: Candidate
+    moves: int
+    measured: bool = False
+
+
+@dataclass(frozen=True)
 class SearchRequest(State, kind="features/search.SearchRequest"):
     """What one sweep computes on every partition.
 
@@ -236,10 +255,6 @@ class SearchRequest(State, kind="features/search.SearchRequest"):
         As in `SearchGlobal`.
     fits
         The fits side by side.
-    moves
-        [L] how many features move in each fit's rows, from the last one on; see `IDLE`.
-    measured
-        [L] whether this sweep measures the fit's likelihood.
     chains, iteration
         The chains that draw, and iterations before.
     from_fit
@@ -264,9 +279,7 @@ class SearchRequest(State, kind="features/search.SearchRequest"):
     seed: int
     attempt: int
     share: float
-    fits: tuple[Candidate, ...]
-    moves: IntArray
-    measured: BoolArray
+    fits: tuple[Swept, ...]
     chains: tuple[Chain, ...] = ()
     iteration: int = 0
     from_fit: bool = False

@@ -24,6 +24,7 @@ from vbmodels.features.search.states import (
     SearchOptions,
     SearchRequest,
     SearchStats,
+    Swept,
 )
 
 SAME = 0.01
@@ -144,28 +145,24 @@ def trial(
     given_up = np.zeros(len(fits), bool)
     while True:
         at, fits, step, given_up = yield Save((at, fits, step, given_up))
-        measured = np.zeros(len(fits), bool)
-        moves = np.where(given_up, IDLE, plan.moves(step))
-        unknown = step == last and not np.isfinite(fits[0].value)
-        if fits[0].calm or (step == last and not unknown):
-            moves[0] = HELD if unknown else IDLE
-        else:
-            moves[0] = ALL
-        if step == last:
-            least = fits[0].bound - plan.slack
-            measured[1:] = [one.bound >= least for one in fits[1:]]
-            measured &= ~given_up
-            measured[0] = moves[0] != IDLE and bool(measured.any())
-            moves[1:][~measured[1:]] = IDLE
+        ends, least = step == last, fits[0].bound - plan.slack
+        proposed = []
+        for one, gone in zip(fits[1:], given_up[1:].tolist(), strict=True):
+            measured = bool(ends and not gone and one.bound >= least)
+            waits = gone or (ends and not measured)
+            proposed.append(Swept(one, IDLE if waits else plan.moves(step), measured))
+        compared = any(one.measured for one in proposed)
+        swept = (_fit_itself(fits[0], ends, compared), *proposed)
         every = between is not None or step >= plan.held + plan.newest
         at, fits, sums, bounds = yield from sweep(
-            model, at, fits, moves, plan.name, measured=measured, every=every, residue=plan.residue
+            model, at, swept, plan.name, every=every, residue=plan.residue
         )
         before = np.array([one.bound for one in fits])
         fits = tuple(
-            moved(model, *one) for one in zip(fits, sums.fits, bounds, measured, strict=True)
+            moved(model, fit, own, bound, one.measured)
+            for fit, one, own, bound in zip(fits, swept, sums.fits, bounds, strict=True)
         )
-        if step == last:
+        if ends:
             break
         if every:
             rises = np.array(bounds) - before
@@ -179,7 +176,7 @@ def trial(
             step = last
     best = 1 + int(np.argmax([one.value for one in fits[1:]]))
     fit, winner = fits[0], fits[best]
-    history = replace(at.history, tried=at.history.tried + int(measured[1:].sum()))
+    history = replace(at.history, tried=at.history.tried + sum(p.measured for p in proposed))
     if not winner.value > fit.value + plan.gain:
         at = replace(at, fit=fit, history=history, failed=np.concatenate([at.failed, keys]))
         return Tried(at, False, winner, best, sums.fits[best])
@@ -193,6 +190,16 @@ def trial(
     redrawn = at.redrawn and not plan.redraws
     at = replace(at, fit=taken, history=history, failed=NO_KEYS, changed=True, redrawn=redrawn)
     return Tried(at, True, winner, best, sums.fits[best])
+
+
+def _fit_itself(fit: Candidate, ends: bool, compared: bool) -> Swept:
+    """Sweep the fit that proposals would replace: a calm one waits for them.
+
+    Its yardstick is measured where it is not known, at the end, if any proposal's is.
+    """
+    if (ends and np.isfinite(fit.value)) or (fit.calm and not ends):
+        return Swept(fit, IDLE)
+    return Swept(fit, HELD if fit.calm else ALL, ends and compared)
 
 
 def _given_up(
@@ -234,8 +241,8 @@ def still(
     model: SearchOptions, at: SearchGlobal, phase: str, **options: Any
 ) -> Generator[Request, Any, tuple[SearchGlobal, SearchStats]]:
     """Sum over the rows of the best fit, which does not move."""
-    moves = np.array([HELD])
-    at, fits, sums, bounds = yield from sweep(model, at, (at.best,), moves, phase, **options)
+    swept = (Swept(at.best, HELD),)
+    at, fits, sums, bounds = yield from sweep(model, at, swept, phase, **options)
     return replace(at, fit=replace(fits[0], bound=bounds[0], source=None)), sums
 
 
@@ -248,11 +255,9 @@ def held_omega_of(model: SearchOptions, at: SearchGlobal, sums: SearchStats) -> 
 def sweep(
     model: SearchOptions,
     at: SearchGlobal,
-    fits: tuple[Candidate, ...],
-    moves: IntArray,
+    swept: tuple[Swept, ...],
     phase: str,
     *,
-    measured: BoolArray | None = None,
     every: bool = False,
     best: bool = False,
     by_trace: bool = False,
@@ -264,8 +269,8 @@ def sweep(
 
     Parameters
     ----------
-    model, at, fits, moves, measured
-        The model, the search, and what `SearchRequest` has.
+    model, at, swept
+        The model, the search, and the fits.
     phase
         What the sweep is for.
     every
@@ -277,13 +282,10 @@ def sweep(
     **options
         Other fields of the request.
     """
-    measured = np.zeros(len(fits), bool) if measured is None else measured
     request = aligned(
-        SearchRequest(
-            at.seed, at.attempt, at.share, fits, moves, measured, pooled=at.pooled, **options
-        )
+        SearchRequest(at.seed, at.attempt, at.share, swept, pooled=at.pooled, **options)
     )
-    sums, fits = (yield Sweep(request)), request.fits
+    sums, fits = (yield Sweep(request)), tuple(one.fit for one in request.fits)
 
     def bound_of(number: int) -> float:
         own = sums.fits[number]
