@@ -5,9 +5,11 @@ import shutil
 import signal
 import sqlite3
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
 from threadpoolctl import threadpool_limits
 
 from tests import servers
@@ -47,6 +49,15 @@ def hasty():
     patch = pytest.MonkeyPatch()
     patch.setattr("flows.preview._MOST_SECONDS", 0.0)
     patch.setattr("flows.preview._SWEEPS", 2)
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built_once():
+    """Build the tree of commands once, not for every command that a test gives."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
     yield
     patch.undo()
 

@@ -24,7 +24,7 @@ from flows.fit.executor import InProcess
 from flows.fit.job import ClusterError
 from flows.records import lock
 from flows.records.lock import RunBusy, claim
-from flows.records.runs import RunPaths, RunRecord, complete, mark_latest, open_run
+from flows.records.runs import RUN, RunPaths, RunRecord, complete, mark_latest, open_run
 from flows.settings import S3Access
 from tests.faults.processes import Deployment, Process
 from tests.faults.proxy import Proxy
@@ -139,6 +139,7 @@ def test_two_publishers_at_once_leave_no_mix(bucket):
     def publish(name):
         for i in range(6):
             paths = RunPaths(target, f"{name}-{i}")
+            storage.own(paths.root, RUN)
             value = float(i) + (0.5 if name == "b" else 0.0)
             for part in range(3):
                 table = pa.table({"run": [paths.run_id], "value": [value]})
