@@ -15,8 +15,8 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 23955,
-    "statements of vbmodels": 24563,
+    "statements of flows": 23949,
+    "statements of vbmodels": 24507,
     "words of English in flows' Python": 8812,
     "words in templates": 5113,
     "files of a folder of flows": 14,

@@ -55,7 +55,6 @@ from flows.bags.input.roles import (
     feature_names,
     other_levels,
     settings_from_input,
-    with_bags_of_files,
 )
 from flows.bags.input.simulate import write_bags
 from flows.bags.models import Coefficients, memory_needed
@@ -122,8 +121,6 @@ class BagsFamily(Family):
             files = without_table(storage.expand(source, self.suffixes), settings)
             with reading_of(self, settings), storage.sharing(files):
                 storage.fetch_ahead(file.url for file in files)
-                settings = with_bags_of_files(files, settings)
-            with reading_of(self, settings), storage.sharing(files):
                 return settings_from_input(files, with_groups(files, settings))
         except storage.StorageError:
             return settings  # the check says it

@@ -32,6 +32,7 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     question = "Which groups of rows (bags) are positive, and which of their rows make them so?"
     family = "flows.bags.family"
     answer = "flows.bags.answer"
+    file_is = "bag_id"
     reads = "flows.bags.schema:INSTANCES_IN"
     example = (
         "vbflows simulate bags simulated/ --rows 200",

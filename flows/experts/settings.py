@@ -16,6 +16,7 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
 
     question = "Predict a label, number or count of each row, and show what each column adds."
     family = "flows.experts.family"
+    file_is = "group"
     reads = "flows.experts.schema:ROWS_IN"
     example = (
         "vbflows simulate experts simulated/ --rows 400",

@@ -18,6 +18,9 @@ def _column_of(word: str) -> str:
 class FileTableSettings(RunSettings):
     """Settings of a pipeline that may be told of its files by a table with a line a file."""
 
+    file_is: ClassVar[str] = ""
+    """The column of ours that the name of a file with a line is."""
+
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("file_table", "file_version"),
     }

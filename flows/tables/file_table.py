@@ -18,7 +18,7 @@ from flows.tables.cells import is_number, is_text
 
 MOST_TABLES = 10  # that are looked at
 MOST_LINES = 200_000  # of a table that is one a file
-ROLES = ("bag_id", "label", "group")  # that files and their lines may both say
+ROLES = ("bag_id", "label", "group", FILE)  # that files and their lines may both say
 LEAST_SHARE = 0.5  # of the files, or of the lines, that go together
 _CALLED = re.compile(
     r"label|sample|meta|clinic|annot|case|slide|patient|dataset|split|keyword", re.IGNORECASE
@@ -58,9 +58,9 @@ def with_file_table(
         else:
             tables = _candidates(files, storage.given(source))
         for table in tables:
-            key = _key_of(table, [one.url for one in files if one.url != table.url], settings)
-            if key:
-                return _settled(settings, table, key)
+            urls = [one.url for one in files if one.url != table.url]
+            if key := _key_of(table, urls, settings):
+                return _settled(settings, table, key, urls[0])
     except StorageError:
         return settings  # the check says it
     if settings.file_table is None:
@@ -74,9 +74,16 @@ def with_file_table(
     )
 
 
-def _settled(settings: FileTableSettings, table: InputFile, key: str) -> FileTableSettings:
-    """Return the settings with a table; a column of ours that is its key is the file's name."""
+def _settled(
+    settings: FileTableSettings, table: InputFile, key: str, file: str
+) -> FileTableSettings:
+    """Return the settings with a table, and what a file is where no column of a file says it.
+
+    A column of ours that is the table's key is the file's name.
+    """
     columns = {own: FILE if name == key else name for own, name in settings.columns.items()}
+    if settings.file_is and settings.file_is not in storage.parquet_file(file).schema_arrow.names:
+        columns.setdefault(settings.file_is, FILE)
     found = {"file_table": table.url, "file_version": table.fingerprint}
     known = type(settings.columns)({**columns, FILE: key})
     return settings.model_copy(update={"columns": known, **found})

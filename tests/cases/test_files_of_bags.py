@@ -168,6 +168,23 @@ def test_one_file_a_sample_is_named_by_the_file(tmp_path, capsys, write):
     assert "no bag with a label" in err
 
 
+def test_a_file_a_patient_is_a_group_of_rows_with_a_label(tmp_path, capsys):
+    """As each file's label and age are those of its line, its rows are tested together."""
+    (tmp_path / "visits").mkdir()
+    lines = ["patient,age,relapse"]
+    for k, (_, features, _) in enumerate(slides()):
+        rows = [f"{v},{one[0]}" for v, one in enumerate(features)]
+        (tmp_path / "visits" / f"P{k}.csv").write_text("\n".join(["visit,bp", *rows]))
+        lines.append(f"P{k},{40 + k},{'yes' if k % 2 else 'no'}")
+    (tmp_path / "clinical.csv").write_text("\n".join(lines))
+    source = (tmp_path / "visits", tmp_path / "clinical.csv")
+    code, out, err = run(capsys, "check", "experts", *source, "--column", "label=relapse", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert any("rows of one FILE are left out together: 24 groups" in n for n in found["notes"])
+    assert {one["name"] for one in found["columns"]} == {"relapse", "visit", "bp", "age"}
+
+
 def write_cells(path, width, *, obsm):
     """Write an AnnData of cells of some patients."""
     random = np.random.default_rng(1)

@@ -14,7 +14,6 @@ from flows.bags.input.labels import FILES, with_positive
 from flows.bags.schema import INSTANCES_IN
 from flows.bags.settings import BagSettings
 from flows.faults import InputError
-from flows.settings.base import FILE
 from flows.storage import InputFile, StorageError
 from flows.tables import mixed, reading
 from flows.tables.cells import is_list, is_number, is_text
@@ -202,16 +201,6 @@ def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> Ba
         return with_positive(files, settings)
     except StorageError:
         return settings  # the check says it
-
-
-def with_bags_of_files(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
-    """Return the settings in which a file is a bag, where each has a line and none names bags."""
-    if not settings.file_table or "bag_id" in settings.columns:
-        return settings
-    if "bag_id" in storage.parquet_file(files[0].url).schema_arrow.names:
-        return settings
-    columns = type(settings.columns)({**settings.columns, "bag_id": FILE})
-    return settings.model_copy(update={"columns": columns})
 
 
 def _with_features(first: FirstRows, settings: BagSettings) -> BagSettings:
