@@ -8,7 +8,6 @@ fault was met.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -269,7 +268,7 @@ def _faults(run: Run, checked: Sequence[Checked], rows: bool = True) -> list[Fau
         faults = [_without_option(fault) for fault in faults]
     elif rows:
         faults = faults or run.family.require_labels(run.files, checked)
-    return [*_on_questions(run), *faults] if faults and rows else faults
+    return faults
 
 
 def _without_option(fault: Fault) -> Fault:
@@ -279,22 +278,3 @@ def _without_option(fault: Fault) -> Fault:
     first, *more = fault.column.split(",")
     what = f"give {first} and {len(more):,} more" if more else f"rename the column to {first}"
     return replace(fault, column=first, remedy=f"{what}, as in the input of the fit")
-
-
-def _on_questions(run: Run) -> list[Fault]:
-    """Say which rows below the header are a survey's questions: faults of cells come from them."""
-    faults, expected = [], "answers below the names of the columns"
-    with reading_of(run.family, run.settings), storage.sharing(run.files):
-        for file in run.files[:_LOOKED]:
-            notes = list[str]()
-            with suppress(StorageError):
-                notes = storage.file_notes(file.url)
-            for hint in filter(None, map(_QUESTIONS.search, notes)):
-                rows = "1 row" if hint[1] == "1" else f"{hint[1]} rows"
-                remedy = f"leave them out by --set skip_rows={hint[1]}"
-                found = f"a survey's questions in {rows}"
-                faults.append(Fault(file.url, expected, found, remedy=remedy))
-    return faults
-
-
-_QUESTIONS = re.compile(r"survey's questions; .*skip_rows=(\d+)$")

@@ -254,10 +254,11 @@ class RunSettings(_Form, BaseModel):
         None,
         description="Encoding of text files, such as cp1252; by default UTF-8, or by their bytes.",
     )
-    skip_rows: int = Field(
-        0,
+    skip_rows: int | None = Field(
+        None,
         ge=0,
-        description="Rows below the header that are not read, such as a survey's questions.",
+        description="Rows below the header that are not read; by default those that are a survey's "
+        "questions, as Qualtrics and SurveyMonkey write them.",
     )
     sheet: str | None = Field(
         None, description="Sheet of a workbook that is read; by default the first one with a table."

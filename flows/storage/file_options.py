@@ -29,7 +29,7 @@ class FileOptions:
     encoding
         Of text; None to find out.
     skip_rows
-        Rows below the header that are not read.
+        Rows below the header that are not read; None for those of a survey's questions.
     sheet
         Of a workbook; None for the first one with a table.
     documents
@@ -41,7 +41,7 @@ class FileOptions:
     """
 
     encoding: str | None = None
-    skip_rows: int = 0
+    skip_rows: int | None = None
     sheet: str | None = None
     documents: bool = True
     names_files: bool = False

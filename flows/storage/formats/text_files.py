@@ -55,6 +55,8 @@ class Layout:
         Of the text; of its columns, a blank for runs of them.
     skipped
         Lines above the header.
+    below
+        Rows below the header that are not read.
     names
         Of the columns; "" where one has none.
     notes
@@ -64,6 +66,7 @@ class Layout:
     encoding: str
     separator: str
     skipped: int
+    below: int
     names: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
@@ -169,7 +172,7 @@ def _reader(stream: Any, layout: Layout, names: list[str], kept: list[str]) -> A
         encoding="utf-8" if layout.encoding == "utf-8" else layout.encoding,
         column_names=names,
         skip_rows=layout.skipped,
-        skip_rows_after_names=1 + file_options().skip_rows,
+        skip_rows_after_names=1 + layout.below,
     )
     lines = pcsv.ParseOptions(
         delimiter=layout.separator,
@@ -276,14 +279,12 @@ def layout_of(url: str, data: bytes, encoding: str) -> Layout:
             notes.append("its lines have one cell more than names: the first is called row here")
     if separator == " ":
         notes.append("its columns are set apart by blanks")
-    if file_options().skip_rows:
-        notes.append(f"{file_options().skip_rows} rows below the header are not read")
-    elif survey := _survey_rows(rows):
-        notes.append(
-            f"the {survey} rows below the header look like a survey's questions; leave them out by "
-            f"--set skip_rows={survey}"
-        )
-    return Layout(encoding, separator, skipped, tuple(names), tuple(notes))
+    below, why = file_options().skip_rows, ""
+    if below is None:
+        below, why = _survey_rows(rows), ", a survey's questions (--set skip_rows=0 reads them)"
+    if below:
+        notes.append(f"rows below the header that are not read: {below}{why}")
+    return Layout(encoding, separator, skipped, below, tuple(names), tuple(notes))
 
 
 def _lines(text: str) -> list[str]:

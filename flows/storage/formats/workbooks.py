@@ -126,7 +126,7 @@ def _with_header(rows: Sequence[Sequence[Any]], notes: list[str]) -> CellTable:
         notes.append(
             f"{what} above the names of the columns {'is' if above == 1 else 'are'} not read"
         )
-    skip = file_options().skip_rows
+    skip = file_options().skip_rows or 0
     if skip:
         notes.append(f"{skip} rows below the header are not read")
     body = [row for row in rows[first + 1 + skip :] if any(cell != "" for cell in row)]
