@@ -16,11 +16,11 @@ SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
     "statements of flows": 23936,
-    "statements of vbmodels": 24507,
+    "statements of vbmodels": 24501,
     "words of English in flows' Python": 8788,
     "words in templates": 5113,
     "files of a folder of flows": 14,
-    "files of a folder of vbmodels": 22,
+    "files of a folder of vbmodels": 14,
     "lines that the formatter skips": 9,
     "nested conditional expressions": 0,
     "texts and lists times a condition": 0,

@@ -27,9 +27,9 @@ from flows.tables.roles import LABEL, joined
 from vbmodels.experts.additive.counts import CountAdditive
 from vbmodels.experts.additive.gaussian import GaussianAdditive
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest, OrderedRows
-from vbmodels.experts.additive.step_rows import CountRows, TargetRows
 from vbmodels.experts.forms import make
 from vbmodels.experts.options import ExpertTuning
+from vbmodels.experts.terms.step_rows import CountRows, TargetRows
 
 
 class Experts(ReadsColumns, Family):

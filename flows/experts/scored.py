@@ -26,10 +26,10 @@ from vbmodels.experts.additive.counts import CountAdditive, CountPosterior
 from vbmodels.experts.additive.gaussian import GaussianAdditive, GaussianPosterior
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest
 from vbmodels.experts.additive.posterior import AdditivePosterior, Part
-from vbmodels.experts.additive.step_rows import TargetRows
 from vbmodels.experts.effects import Effect, GroupEffect, PairEffect
 from vbmodels.experts.forms import AnyPosterior, Names, names_of, weights_of
 from vbmodels.experts.posterior import unweighted
+from vbmodels.experts.terms.step_rows import TargetRows
 
 
 def table_of(posterior: AnyPosterior, names: Names) -> list[Any]:

@@ -11,7 +11,7 @@ from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.counts import CountAdditive, CountState
-from vbmodels.experts.additive.step_rows import CountRows
+from vbmodels.experts.terms.step_rows import CountRows
 from vbmodels.testing.case import (
     Agreement,
     Bounds,

@@ -12,8 +12,8 @@ from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.gaussian import GaussianAdditive, GaussianState
-from vbmodels.experts.additive.step_rows import CodedRows, TargetRows
 from vbmodels.experts.rows import Rows
+from vbmodels.experts.terms.step_rows import CodedRows, TargetRows
 from vbmodels.testing.case import (
     Agreement,
     Bounds,

@@ -13,9 +13,9 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.states import AdditiveState
-from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.rows import Rows
 from vbmodels.experts.simulate import simulate
+from vbmodels.experts.terms.step_rows import CodedRows
 from vbmodels.testing.case import Agreement, Case, Coordinates, Extremes, GlobalStep, Recovery
 
 

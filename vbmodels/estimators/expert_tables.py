@@ -21,9 +21,9 @@ from vbmodels.estimators.base import (
     TableEstimator,
     warn_of_columns,
 )
-from vbmodels.experts.additive.knots import Basis, RowSample, coded
-from vbmodels.experts.additive.step_rows import CodedRows, basis_of
 from vbmodels.experts.rows import Rows
+from vbmodels.experts.terms.knots import Basis, RowSample, coded
+from vbmodels.experts.terms.step_rows import CodedRows, basis_of
 from vbmodels.tables.column_table import USED, ColumnRead, column_read
 from vbmodels.tables.columns import names_rows, rules_of
 from vbmodels.tables.encoding import (

@@ -30,12 +30,12 @@ from vbmodels.estimators.effect_plots import draw, spread_lines
 from vbmodels.estimators.expert_tables import ExpertTable, RowLabels
 from vbmodels.experts.additive.gaussian import GaussianAdditive
 from vbmodels.experts.additive.one_vs_rest import ClassRows, SeveralPosterior
-from vbmodels.experts.additive.step_rows import TargetRows
 from vbmodels.experts.bmem.metropolis import SampledExperts
 from vbmodels.experts.effects import Effect, PairEffect, effects_of, pair_effects_of
 from vbmodels.experts.forms import landmarks_for, make, make_several, names_of, weights_of
 from vbmodels.experts.options import RARE_BELOW, ExpertTuning, refusal
 from vbmodels.experts.posterior import unweighted
+from vbmodels.experts.terms.step_rows import TargetRows
 from vbmodels.tables.frames import like
 
 

@@ -18,10 +18,10 @@ from scipy.special import logit
 
 from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.experts.additive.curves import Curves
-from vbmodels.experts.additive.knots import Basis
-from vbmodels.experts.additive.pairs import coarse_levels, pair_tables
 from vbmodels.experts.additive.posterior import Part
+from vbmodels.experts.terms.curves import Curves
+from vbmodels.experts.terms.knots import Basis
+from vbmodels.experts.terms.pairs import coarse_levels, pair_tables
 from vbmodels.tables.encoding import Encoded, blocks_of
 
 MIDDLE = 2.56

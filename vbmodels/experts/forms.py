@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import NamedTuple
 
-from vbmodels.experts.additive.knots import Basis
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.one_vs_rest import OneVersusRest
-from vbmodels.experts.additive.pairs import pair_tables
 from vbmodels.experts.additive.posterior import AdditivePosterior
-from vbmodels.experts.additive.step_rows import FEW_COLUMNS, steps_of
 from vbmodels.experts.bmem.metropolis import SampledExperts, WalkPrior
 from vbmodels.experts.bmem.model import BoundedExperts
 from vbmodels.experts.bmem.mutual_angular import AngularPrior
 from vbmodels.experts.options import ExpertOptions, ExpertTuning, experts_of
 from vbmodels.experts.posterior import DrawnPosterior, Posterior
+from vbmodels.experts.terms.knots import Basis
+from vbmodels.experts.terms.pairs import pair_tables
+from vbmodels.experts.terms.step_rows import FEW_COLUMNS, steps_of
 
 MOST_ROWS, MOST_CELLS = 50_000, 20_000_000
 """Rows and cells up to which a Gaussian process is fitted: of more rows few landmarks say less than

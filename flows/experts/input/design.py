@@ -26,10 +26,8 @@ from flows.tables.roles import ID, LABEL, WEIGHT, bounded, merge_levels
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.experts.additive.counts import CountPosterior
 from vbmodels.experts.additive.gaussian import GaussianPosterior
-from vbmodels.experts.additive.knots import Basis, RowSample, coded
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
 from vbmodels.experts.additive.posterior import AdditivePosterior
-from vbmodels.experts.additive.step_rows import CodedRows, CountRows, TargetRows, basis_of
 from vbmodels.experts.effects import (
     Effect,
     GroupEffect,
@@ -41,6 +39,8 @@ from vbmodels.experts.effects import (
 )
 from vbmodels.experts.forms import AnyPosterior, landmarks_for
 from vbmodels.experts.rows import Rows
+from vbmodels.experts.terms.knots import Basis, RowSample, coded
+from vbmodels.experts.terms.step_rows import CodedRows, CountRows, TargetRows, basis_of
 from vbmodels.tables.columns import Rule
 from vbmodels.tables.encoding import (
     FURTHEST,

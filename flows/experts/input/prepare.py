@@ -53,13 +53,13 @@ from flows.tables.names import listed
 from flows.tables.partition import Part
 from flows.tables.roles import LABEL, Contents, column_rules
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
-from vbmodels.experts.additive.knots import RowSample
 from vbmodels.experts.additive.model import MOST_COLUMNS
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OrderedRows
-from vbmodels.experts.additive.step_rows import CodedRows, CountRows, TargetRows
 from vbmodels.experts.options import RARE_BELOW
 from vbmodels.experts.rows import FOLDS, Rows, part_of
 from vbmodels.experts.shared_rows import TEST_FOLDS
+from vbmodels.experts.terms.knots import RowSample
+from vbmodels.experts.terms.step_rows import CodedRows, CountRows, TargetRows
 from vbmodels.tables.column_table import USED, ColumnRead, column_read
 from vbmodels.tables.columns import Rule, names_rows
 from vbmodels.tables.encoding import (

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from vbmodels.core.algorithm import Evaluate, Phase, Save, Show, Sweep
-from vbmodels.core.driver import Driver, Log
+from vbmodels.core.driver import Driver, Log, together
 from vbmodels.core.state import FloatArray, State, Stats, from_bytes, same_bits, to_bytes
-from vbmodels.core.together import together
 
 
 @dataclass(frozen=True)

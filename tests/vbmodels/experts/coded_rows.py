@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.additive.knots import RowSample, coded
-from vbmodels.experts.additive.step_rows import CodedRows, basis_of
 from vbmodels.experts.rows import Rows
+from vbmodels.experts.terms.knots import RowSample, coded
+from vbmodels.experts.terms.step_rows import CodedRows, basis_of
 from vbmodels.tables.encoding import ColumnSums, cell_keys, scaled
 
 

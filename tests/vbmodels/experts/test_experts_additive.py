@@ -12,11 +12,11 @@ from tests.vbmodels.experts.coded_rows import cut_coded, ran
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import pack, unpack
 from vbmodels.experts.additive.blocks import BlockFit, Layout, climbed
-from vbmodels.experts.additive.curves import Terms
-from vbmodels.experts.additive.knots import RowSample
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.newton import DesignSummary, evaluate_fit
 from vbmodels.experts.posterior import mixed
+from vbmodels.experts.terms.curves import Terms
+from vbmodels.experts.terms.knots import RowSample
 from vbmodels.tables.encoding import cell_keys
 
 QUICK = AdditiveExperts(4, taus=(1.0, 10.0), n_restarts=2, evaluations=30, width_evaluations=5)

@@ -19,12 +19,12 @@ from vbmodels.experts.additive.blocks import (
     climbed,
     fit_curves,
 )
-from vbmodels.experts.additive.curves import Curves, Terms
-from vbmodels.experts.additive.evidence import evidence, freed
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.newton import DesignSummary
-from vbmodels.experts.additive.pairs import VARIANCES, log_odds, pair_tables
-from vbmodels.experts.additive.screen import Residuals, Screen, refined
+from vbmodels.experts.terms.curves import Curves, Terms
+from vbmodels.experts.terms.evidence import evidence, freed
+from vbmodels.experts.terms.pairs import VARIANCES, log_odds, pair_tables
+from vbmodels.experts.terms.screen import Residuals, Screen, refined
 
 
 def spiked(n, seed):

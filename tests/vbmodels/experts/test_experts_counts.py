@@ -10,8 +10,8 @@ from vbmodels.core.fit import fit
 from vbmodels.core.state import from_bytes, to_bytes
 from vbmodels.experts.additive.blocks import Layout
 from vbmodels.experts.additive.counts import CountAdditive, CountChoice, CountErrors
-from vbmodels.experts.additive.likelihoods import Gaussian, Logistic, Poisson, poisson_deviance
-from vbmodels.experts.additive.step_rows import CountRows
+from vbmodels.experts.terms.likelihoods import Gaussian, Logistic, Poisson, poisson_deviance
+from vbmodels.experts.terms.step_rows import CountRows
 
 LABELS = {
     "logistic": (Logistic(), np.array([1.0, -1.0, 1.0])),

@@ -8,7 +8,6 @@ from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.experts.additive.gaussian import GaussianAdditive
 from vbmodels.experts.additive.model import AdditiveExperts
-from vbmodels.experts.additive.step_rows import TargetRows
 from vbmodels.experts.effects import (
     QUANTILES,
     correlated,
@@ -16,6 +15,7 @@ from vbmodels.experts.effects import (
     group_effects,
     pair_effects_of,
 )
+from vbmodels.experts.terms.step_rows import TargetRows
 from vbmodels.tables.encoding import ColumnSums, Encoded
 
 MODEL = AdditiveExperts(1)

@@ -10,7 +10,6 @@ from vbmodels.core.fit import fit
 from vbmodels.core.linalg import unpack
 from vbmodels.core.state import from_bytes, to_bytes
 from vbmodels.experts.additive.blocks import Layout
-from vbmodels.experts.additive.curves import Curves, Terms
 from vbmodels.experts.additive.gaussian import (
     Errors,
     GaussianAdditive,
@@ -19,7 +18,8 @@ from vbmodels.experts.additive.gaussian import (
     Moments,
 )
 from vbmodels.experts.additive.newton import DesignSummary
-from vbmodels.experts.additive.step_rows import TargetRows
+from vbmodels.experts.terms.curves import Curves, Terms
+from vbmodels.experts.terms.step_rows import TargetRows
 
 
 def surface(rng, n):

@@ -11,12 +11,12 @@ from scipy.stats import chi2_contingency
 from tests.vbmodels.experts.coded_rows import cut_coded, ran
 from vbmodels.core.fit import fit
 from vbmodels.core.state import from_bytes, to_bytes
-from vbmodels.experts.additive.interactions import LEVELS, SCALES, InteractionGP, relevance
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.newton import LINES_TAU, DesignSummary, evaluate_fit
 from vbmodels.experts.additive.ridge import RidgeFit, newton
 from vbmodels.experts.additive.stacking import WEIGHTS
 from vbmodels.experts.rows import FOLDS, HELD, never_held
+from vbmodels.experts.terms.interactions import LEVELS, SCALES, InteractionGP, relevance
 
 
 def interaction_rows(n, seed, d=4):

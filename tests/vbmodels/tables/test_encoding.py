@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vbmodels.experts.additive.knots import RowSample
+from vbmodels.experts.terms.knots import RowSample
 from vbmodels.tables.encoding import (
     ColumnSums,
     encoded,

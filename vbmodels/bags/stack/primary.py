@@ -24,8 +24,8 @@ from vbmodels.bags.vmmic.mode import Points, Sums
 from vbmodels.bags.vmmic.model import Collapsed, CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import Posterior, predict
 from vbmodels.core.algorithm import Algorithm, Phase
+from vbmodels.core.driver import together
 from vbmodels.core.state import FloatArray, IntArray, Memory, State, Stats
-from vbmodels.core.together import together
 
 MOST_FEATURES = 300
 """Most features of an instance, all modalities together: time goes with their square."""

@@ -26,14 +26,14 @@ import numpy as np
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
 from vbmodels.core.linalg import cholesky, inverse, pack, solve, unpack
 from vbmodels.core.state import FloatArray, IntArray, State
-from vbmodels.experts.additive.curves import Terms
-from vbmodels.experts.additive.likelihoods import Likelihood, Logistic
 from vbmodels.experts.additive.newton import DesignSummary, Evaluation, FitRequest, Fits, FitSums
-from vbmodels.experts.additive.pairs import pair_tables
 from vbmodels.experts.additive.posterior import Part
-from vbmodels.experts.additive.screen import add_pairs, refine_curves
 from vbmodels.experts.additive.states import AdditiveState
 from vbmodels.experts.likelihood import INTERCEPT_PRECISION
+from vbmodels.experts.terms.curves import Terms
+from vbmodels.experts.terms.likelihoods import Likelihood, Logistic
+from vbmodels.experts.terms.pairs import pair_tables
+from vbmodels.experts.terms.screen import add_pairs, refine_curves
 
 LINES, LEVELS, SMOOTH, FINE, PAIR = range(5)
 """Kinds of block: a line, a category's levels, a curve, what refines one, and a pair."""

@@ -42,13 +42,13 @@ from vbmodels.experts.additive.held_out import (
     fit_and_choose,
     refuse_no_levels,
 )
-from vbmodels.experts.additive.likelihoods import Poisson, poisson_deviance
 from vbmodels.experts.additive.newton import DesignSummary, FitSums
-from vbmodels.experts.additive.pairs import looked_for
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.states import FIT
-from vbmodels.experts.additive.step_rows import CodedRows, CountRows
 from vbmodels.experts.rows import FOLDS
+from vbmodels.experts.terms.likelihoods import Poisson, poisson_deviance
+from vbmodels.experts.terms.pairs import looked_for
+from vbmodels.experts.terms.step_rows import CodedRows, CountRows
 
 WEIGHTS = np.linspace(0.0, 1.0, 21)
 """Weights that pairs may have."""

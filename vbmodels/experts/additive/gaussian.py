@@ -32,7 +32,6 @@ from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, WithoutLoc
 from vbmodels.core.linalg import cholesky, inverse, log_det, pack, solve, unpack
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive.blocks import FIRST, Layout
-from vbmodels.experts.additive.curves import Terms
 from vbmodels.experts.additive.held_out import (
     FORMS,
     WORTH,
@@ -41,13 +40,14 @@ from vbmodels.experts.additive.held_out import (
     fit_and_choose,
     refuse_no_levels,
 )
-from vbmodels.experts.additive.likelihoods import Gaussian
 from vbmodels.experts.additive.newton import DesignSummary
-from vbmodels.experts.additive.pairs import looked_for
 from vbmodels.experts.additive.posterior import Part
-from vbmodels.experts.additive.screen import add_pairs, refine_curves
-from vbmodels.experts.additive.step_rows import CodedRows, TargetRows
 from vbmodels.experts.rows import FOLDS
+from vbmodels.experts.terms.curves import Terms
+from vbmodels.experts.terms.likelihoods import Gaussian
+from vbmodels.experts.terms.pairs import looked_for
+from vbmodels.experts.terms.screen import add_pairs, refine_curves
+from vbmodels.experts.terms.step_rows import CodedRows, TargetRows
 
 NOISE, BELIEF, LEAST = 0.5, 1.0, 1e-8
 """Variance that the noise is believed to have with the weight of some rows, and its least one."""

@@ -20,12 +20,12 @@ import numpy as np
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show
 from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray, State, Stats
-from vbmodels.experts.additive.likelihoods import Likelihood
 from vbmodels.experts.additive.newton import DesignSummary
 from vbmodels.experts.additive.posterior import Part, blended
 from vbmodels.experts.additive.states import held_parts
-from vbmodels.experts.additive.step_rows import TargetRows
 from vbmodels.experts.rows import FOLDS
+from vbmodels.experts.terms.likelihoods import Likelihood
+from vbmodels.experts.terms.step_rows import TargetRows
 
 WORTH = 2.0
 """Nats that pairs must bring over all held-out rows: they were chosen of many."""

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, WithoutLocals
-from vbmodels.core.together import together
+from vbmodels.core.driver import together
 from vbmodels.experts.additive.blocks import BlockFit, fit_curves, fit_pairs, shown
 from vbmodels.experts.additive.candidate import (
     Candidate,
@@ -43,7 +43,6 @@ from vbmodels.experts.additive.candidate import (
 )
 from vbmodels.experts.additive.held_out import best_form
 from vbmodels.experts.additive.newton import DesignSummary, Fits, FitSums, fits_together
-from vbmodels.experts.additive.pairs import looked_for
 from vbmodels.experts.additive.posterior import AdditivePosterior, Part
 from vbmodels.experts.additive.prior_choice import Choice, choose
 from vbmodels.experts.additive.ridge import (
@@ -67,9 +66,10 @@ from vbmodels.experts.additive.states import (
     of_mixture,
     whole,
 )
-from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.posterior import Component
 from vbmodels.experts.rows import FOLDS, Observed
+from vbmodels.experts.terms.pairs import looked_for
+from vbmodels.experts.terms.step_rows import CodedRows
 
 RUNGS = ((10, 4), (15, 2), (25, 1))
 """Evaluations of each rung, and how many of eight candidates go on after it."""

@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Phase
+from vbmodels.core.driver import together
 from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
-from vbmodels.core.together import together
-from vbmodels.experts.additive.curves import Curves, Terms
-from vbmodels.experts.additive.likelihoods import Likelihood, Logistic
-from vbmodels.experts.additive.step_rows import CodedRows, FittedRows
 from vbmodels.experts.likelihood import INTERCEPT_PRECISION
 from vbmodels.experts.rows import FOLDS
+from vbmodels.experts.terms.curves import Curves, Terms
+from vbmodels.experts.terms.likelihoods import Likelihood, Logistic
+from vbmodels.experts.terms.step_rows import CodedRows, FittedRows
 
 RARE = 10.0
 """Rows' worth that is added to a column's variance."""

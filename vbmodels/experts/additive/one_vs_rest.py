@@ -31,13 +31,13 @@ from typing import Any
 import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Show, WithoutLocals
+from vbmodels.core.driver import together
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
-from vbmodels.core.together import together
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.newton import Fits
 from vbmodels.experts.additive.states import AdditiveState, Mixtures
-from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.rows import Rows
+from vbmodels.experts.terms.step_rows import CodedRows
 
 _LEAST = 1e-300
 

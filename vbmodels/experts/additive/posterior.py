@@ -13,8 +13,6 @@ from scipy.special import expit, log_expit, logsumexp
 
 from vbmodels.core.linalg import cholesky, inverse, pack
 from vbmodels.core.state import FloatArray, State
-from vbmodels.experts.additive.curves import Terms
-from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.posterior import (
     Component,
     Predicted,
@@ -22,6 +20,8 @@ from vbmodels.experts.posterior import (
     log_odds_of,
     mixed,
 )
+from vbmodels.experts.terms.curves import Terms
+from vbmodels.experts.terms.step_rows import CodedRows
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from scipy.special import log_expit, logsumexp
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.states import AdditiveState, Mixtures
-from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.rows import FOLDS
+from vbmodels.experts.terms.step_rows import CodedRows
 
 _STEPS = 20
 WEIGHTS = np.array(

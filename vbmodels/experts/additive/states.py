@@ -12,8 +12,8 @@ from vbmodels.experts.additive.candidate import Candidate, Point, Sums
 from vbmodels.experts.additive.newton import DesignSummary, FitRequest, Fits, FitSums
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.prior_choice import Choice
-from vbmodels.experts.additive.step_rows import CodedRows
 from vbmodels.experts.rows import FOLDS, HELD, Observed
+from vbmodels.experts.terms.step_rows import CodedRows
 
 FEW_ROWS, MANY_ROWS = 2000, 10_000
 """From the second number of rows on one part and one start of each candidate are enough."""

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.experts.additive.curves import (
+from vbmodels.experts.terms.curves import (
     Curves,
     Terms,
     centred,
@@ -29,7 +29,7 @@ from vbmodels.experts.additive.curves import (
     quantile_knots,
     walk,
 )
-from vbmodels.experts.additive.evidence import evidence, freed
+from vbmodels.experts.terms.evidence import evidence, freed
 
 FUNCTIONS, HELD = 10, 0.97
 """Functions of a column in a pair, and the share of the walk's variance that they hold."""

@@ -16,11 +16,11 @@ import numpy as np
 
 from vbmodels.core.linalg import cholesky, inverse, solve_lower
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
-from vbmodels.experts.additive.curves import Curves, Terms
-from vbmodels.experts.additive.interactions import InteractionGP
-from vbmodels.experts.additive.knots import Basis, RowSample, coded
-from vbmodels.experts.additive.pairs import pair_tables
 from vbmodels.experts.rows import Rows, never_held
+from vbmodels.experts.terms.curves import Curves, Terms
+from vbmodels.experts.terms.interactions import InteractionGP
+from vbmodels.experts.terms.knots import Basis, RowSample, coded
+from vbmodels.experts.terms.pairs import pair_tables
 from vbmodels.tables.encoding import scaled
 
 _CHUNK = 2048

@@ -12,12 +12,12 @@ from scipy.special import logsumexp
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
-from vbmodels.experts.additive.curves import Curves, Terms
-from vbmodels.experts.additive.evidence import evidence, freed
-from vbmodels.experts.additive.likelihoods import Likelihood, Logistic
-from vbmodels.experts.additive.pairs import coarse_levels, missing_pairs, most_pairs
-from vbmodels.experts.additive.step_rows import FittedRows
 from vbmodels.experts.rows import FOLDS
+from vbmodels.experts.terms.curves import Curves, Terms
+from vbmodels.experts.terms.evidence import evidence, freed
+from vbmodels.experts.terms.likelihoods import Likelihood, Logistic
+from vbmodels.experts.terms.pairs import coarse_levels, missing_pairs, most_pairs
+from vbmodels.experts.terms.step_rows import FittedRows
 
 FINE_VARIANCES = np.geomspace(0.003, 30.0, 12)
 """Variances that what refines a curve may have."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from vbmodels.core.draws import hashed
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
-from vbmodels.experts.additive.curves import Curves, quantile_knots
-from vbmodels.experts.additive.interactions import InteractionGP
+from vbmodels.experts.terms.curves import Curves, quantile_knots
+from vbmodels.experts.terms.interactions import InteractionGP
 
 STEPS, MOST_STEPS = 8, 1500
 """Knots of a column, fewer where all columns' knots would be more than the second."""

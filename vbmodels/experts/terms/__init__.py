@@ -1,0 +1,1 @@
+"""Rows of an additive model and their terms: lines, curves of steps, pairs of columns."""
