@@ -24,9 +24,9 @@ class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ig
     )
     own_file = "vbflows features survey.csv out/ --column id=student"
     page = "docs/pipelines/features.md"
-    first = ("n_features", "missing", "starts", "least_rows")
+    first = ("n_features", "missing", "ordered", "starts", "least_rows")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("ordered", "bins", "max_levels", "group"),
+        "data": ("bins", "max_levels", "group"),
         "expert": ("alpha", "sigma2"),
     }
 
