@@ -29,10 +29,10 @@ class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ig
     )
     own_file = "vbflows features survey.csv out/ --column id=student"
     page = "docs/pipelines/features.md"
-    first = ("n_features", "missing", "inference", "starts", "least_rows")
+    first = ("n_features", "missing", "ordered", "starts", "least_rows")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("ordered", "bins", "max_levels", "group"),
-        "expert": ("alpha", "sigma2", "warmup", "draws"),
+        "data": ("bins", "max_levels", "group"),
+        "expert": ("inference", "alpha", "sigma2", "warmup", "draws"),
     }
 
     rows_per_partition: int = Field(5000, ge=1, description="Rows in a partition.")

@@ -141,30 +141,25 @@ class ExpertTable(TableEstimator):
         """Return raw cells and labels; decide what every column becomes."""
         common: dict[str, Any] = {"ensure_all_finite": "allow-nan", "ensure_min_samples": 2}
         X = as_numbers(native(X))
-        if all_numbers(X):
+        cells: list[Any]
+        if numbers := all_numbers(X):
             raw, y = self._table(X, y, reset=True, dtype=np.float64, order="C", **common)
-            seen = [seen_numbers(x[~np.isnan(x)], int(np.isnan(x).sum())) for x in raw.T]
-            self._readers = self._found_readers(seen, list(raw.T))
-            filled = [one.filled(x) for one, x in zip(self._readers, raw.T, strict=True)]
-            raw = np.column_stack(filled)
-            levels = {
-                d: Levels({}, len(raw))
-                for d, one in enumerate(self._readers)
-                if one.rule.kind == "category"
-            }
+            cells = list(raw.T)
+            seen = [seen_numbers(x[~np.isnan(x)], int(np.isnan(x).sum())) for x in cells]
         else:
             cells, y = self._mixed(X, y, reset=True)
             orders = [declared(X, place) for place in range(len(cells))]
             seen = [seen_of(*one) for one in zip(self._names, cells, orders, strict=True)]
-            self._readers = self._found_readers(seen, cells)
-            pairs = zip(self._readers, cells, strict=True)
-            raw = np.column_stack([one.raw(column) for one, column in pairs])
-            levels = {
-                d: one.levels(cells[d])[1]
-                for d, one in enumerate(self._readers)
-                if one.rule.kind == "category"
-            }
-        raw = one_gap(raw)
+        rules, unclear = rules_of({str(d): one for d, one in enumerate(seen)})
+        self._readers = readers_of(self._names, cells, seen, rules, unclear)
+        read = CellReader.filled if numbers else CellReader.raw
+        pairs = zip(self._readers, cells, strict=True)
+        raw = one_gap(np.column_stack([read(one, column) for one, column in pairs]))
+        levels = {
+            d: Levels({}, len(raw)) if numbers else one.levels(cells[d])[1]
+            for d, one in enumerate(self._readers)
+            if one.rule.kind == "category"
+        }
         self._encoded, self._used, self._keyed = [], [], []
         self._columns: list[ColumnRead] = []
         for d, (reader, one) in enumerate(zip(self._readers, seen, strict=True)):
@@ -181,11 +176,6 @@ class ExpertTable(TableEstimator):
             raise ValueError(f"expected at least one column that predicts, found none ({listed})")
         warn_of_columns(self._columns, 5)
         return raw, y
-
-    def _found_readers(self, seen: list[Seen], cells: list[Any]) -> list[CellReader]:
-        """Return how every column is read; columns may share a name."""
-        rules, unclear = rules_of({str(d): one for d, one in enumerate(seen)})
-        return readers_of(self._names, cells, seen, rules, unclear)
 
     def _encoding_of(
         self, reader: CellReader, seen: Seen, raw: FloatArray, levels: Levels | None

@@ -81,7 +81,7 @@ class DocumentTokens(State, kind="keywords.DocumentTokens"):
     title
         [T] whether the occurrence stands in the title (the first sentence).
     pos
-        [T] part of speech, a number of ``features.POS_GROUPS``, -1 when unknown.
+        [T] part of speech, a number of ``words.POS_GROUPS``, -1 when unknown.
     phrase
         [T] words of the noun phrase that it stands in, 0 outside or when unknown.
     capital
@@ -161,7 +161,7 @@ class Spans:
     size
         [M] number of words.
     key
-        [M] see `phrase_ids`.
+        [M] see `key_of`.
     offsets
         [D + 1] phrases of document d, by first occurrence, then size.
     first
@@ -200,7 +200,7 @@ def find_spans(tokens: DocumentTokens, term_keys: KeyArray) -> Spans:
     tokens
         The documents.
     term_keys
-        [V] numbers of the terms of their vocabulary; see `phrase_ids.stem_keys`.
+        [V] numbers of the terms of their vocabulary; see `stem_keys`.
     """
     document = tokens.document_of_word[tokens.word]
     inside = tokens.pos != VERB

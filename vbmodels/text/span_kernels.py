@@ -63,7 +63,7 @@ def occurrences(word, inside, joined, last, keys, link, link_keys):
 
 @njit(cache=True, nogil=True)
 def mixed(keys, word, link, link_keys, start, size):
-    """Return the number of the phrase of these words; `phrase_ids.key_of`."""
+    """Return the number of the phrase of these words; `candidates.key_of`."""
     parts = size
     for i in range(start, start + size - 1):
         parts += link[i] >= 0

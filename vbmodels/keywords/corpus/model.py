@@ -2,7 +2,7 @@
 
     y* = 1(eta + e > 0),  e ~ N(0, 1),  eta = x'w,  w ~ N(0, diag(100, 1, ..., 1));
     P(y = 1 | y* = 1, d) = delta_d = k~_d / Kbar_d, at most .97,   P(y = 1 | y* = 0) = 0;
-    log Kbar_d = log(pi N / sum_j n_j^kappa) + kappa log n_d    (`keywords.keyword_counts`).
+    log Kbar_d = log(pi N / sum_j n_j^kappa) + kappa log n_d    (`keywords.prior.counts`).
 
 In complete documents delta_d = 1, and y is the truth; in documents that nobody has labelled
 delta_d = 0, and they say nothing. A word that is not listed is a keyword with probability
