@@ -53,8 +53,8 @@ class PrintedGP(CollapsedGP):
             for k in range(residual.size):
                 residual[k] += block.noise(q.features, k)[known_rows(block)].sum()
         flat = replace(q.features, amplitude=np.zeros_like(q.features.amplitude))
-        found = super().suff_stats(replace(q, features=flat), batch, local)
-        return PrintedSums(**vars(found), residual=residual)
+        found: Sums = super().suff_stats(replace(q, features=flat), batch, local)
+        return found.extended(PrintedSums, residual=residual)
 
     def bounds(self, q: Search, stats: Sums) -> FloatArray:
         """Return the bound for every kernel value and class, [K, C]."""

@@ -110,7 +110,7 @@ class PrintedVMMIC(MeanFieldVMMIC):
             x = rows.features(k)
             mean = printed_mean(gate[0] + x @ gate[1:], p)
             printed.append(np.concatenate([[mean.sum()], mean @ x]))
-        return PrintedSums(**vars(found), printed=tuple(printed), moved=local.moved)
+        return found.extended(PrintedSums, printed=tuple(printed), moved=local.moved)
 
     def global_step(self, q: MeanField, stats: Any) -> MeanField:
         """Update alpha, w, beta_1, ..., every a_k and b_k, one after another (B.1.1 to B.1.7)."""

@@ -72,6 +72,10 @@ class State:
         """Send the fields alone: what was computed from them stays where it was."""
         return {name: getattr(self, name) for name in _names(type(self))}
 
+    def extended(self, cls: type[S], **more: Any) -> S:
+        """Return a state of a derived class: these fields, and those that it has besides."""
+        return cls(**self.__getstate__(), **more)
+
 
 @dataclass(frozen=True)
 class Stats(State, kind="core.Stats"):

@@ -243,9 +243,8 @@ class NumberModel(BlockModel):
 
     def observe(self, batch: Bags) -> NumberPools:
         """Return scaling, counts, samples for landmarks, and the spread of the numbers."""
-        pools = super().observe(batch)
-        own = {f.name: getattr(pools, f.name) for f in fields(pools)}
-        return NumberPools(**own, target=Spread.of(batch.labelled().target[:, None]))
+        target = Spread.of(batch.labelled().target[:, None])
+        return super().observe(batch).extended(NumberPools, target=target)
 
     def init(self, observed: Pools, rng: np.random.Generator) -> NumberEmbedding:
         """Choose landmarks; see `BlockModel.init`."""
@@ -253,8 +252,8 @@ class NumberModel(BlockModel):
         fresh = super().init(observed, rng)
         spread = observed.target
         sd = float(np.sqrt(spread.deviation[0] / spread.count))
-        own = {f.name: getattr(fresh, f.name) for f in fields(fresh)}
-        return NumberEmbedding(**own, centre=float(spread.mean[0]), scale=sd if sd > 0.0 else 1.0)
+        centre = float(spread.mean[0])
+        return fresh.extended(NumberEmbedding, centre=centre, scale=sd if sd > 0.0 else 1.0)
 
     def local_step(
         self, q: Any, batch: Bags, local: LeftOutNumbers | None

@@ -325,9 +325,7 @@ class GaussianAdditive(WithoutLocals):
             fit = yield from refine_curves(curves, fit, grown)
             if fold < 0 and searched:
                 yield Show(replace(q, fits=(lines, fit)), fit.evidence, by_trace=False)
-        paired = fit
-        if searched:
-            paired = yield from add_pairs(curves, fit, grown)
+        paired = (yield from add_pairs(curves, fit, grown)) if searched else fit
         return lines, fit, paired
 
 

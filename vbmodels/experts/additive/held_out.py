@@ -121,8 +121,7 @@ def fit_and_choose(
         q = replace(q, fits=every[0])
         yield Show(q, q.value, by_trace=False)  # not of other rows
     chosen = yield from choose(q, tuple(every[1:]))
-    taken = (fits[chosen.place] for fits in every[1:])
-    parts = tuple(fit.uncertain_part(q.design) for fit in taken)
+    parts = tuple(fits[chosen.place].uncertain_part(q.design) for fits in every[1:])
     spread = yield Evaluate(HeldOutSpread(parts, likelihood))
     q = replace(q, chosen=chosen.less(spread.total / max(spread.weight, TINY)))
     yield Show(q, q.value, by_trace=False)

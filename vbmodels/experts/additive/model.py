@@ -226,8 +226,8 @@ class AdditiveExperts(WithoutLocals):
         curves: tuple[BlockFit, ...] = ()
         if observed.curves is not None:
             first = BlockFit.first(observed, -1)
-            fitting = fit_curves(observed, first, FINE * observed.rows)
-            curves = ((yield self._phase(q, Phase(fitting))),)
+            fine = FINE * observed.rows
+            curves = ((yield self._phase(q, Phase(fit_curves(observed, first, fine)))),)
         requests = (lines.best.left_out(observed), *(fit.left_out(observed) for fit in curves))
         sums = yield Evaluate(Fits(requests))
         value, products = sums.left_out.value / rows, sums.left_out.products / rows
@@ -301,8 +301,7 @@ class AdditiveExperts(WithoutLocals):
         """Return the fit with pairs in a tuple; of all rows an empty one, where there are none."""
         if not looked_for(q.observed.curves):
             return ()
-        fitting = fit_pairs(q.observed, fit, ROUGH * q.observed.rows)
-        found = yield self._phase(q, Phase(fitting))
+        found = yield self._phase(q, Phase(fit_pairs(q.observed, fit, ROUGH * q.observed.rows)))
         return (found,) if fit.fold >= 0 or len(found.terms.pairs) else ()
 
     def _choose_mixtures(self, q: AdditiveState) -> Algorithm:

@@ -101,6 +101,10 @@ class SeveralSums(Stats, kind="experts/additive.SeveralSums"):
 
     parts: tuple[Any, ...]
 
+    def known(self) -> list[Any]:
+        """Return what is returned to those that have not."""
+        return [part for part in self.parts if part is not None]
+
 
 @dataclass(frozen=True)
 class Requests(State, kind="experts/additive.Requests"):
@@ -169,14 +173,12 @@ class OneVersusRest(WithoutLocals):
         def join(asked: dict[int, Fits | Mixtures]) -> Requests:
             return Requests(tuple(asked.get(k) for k in range(len(q.parts))))
 
-        def parts(sums: SeveralSums) -> list[Any]:
-            return [part for part in sums.parts if part is not None]
-
         def show(shown: list[Show]) -> Show:
             elbo = float(sum(one.elbo for one in shown))
             return Show(OneVersusRestState(tuple(one.q for one in shown)), elbo, by_trace=False)
 
-        fits = yield together([self.model.algorithm(one) for one in q.parts], join, parts, show)
+        algorithms = [self.model.algorithm(part) for part in q.parts]
+        fits = yield together(algorithms, join, SeveralSums.known, show)
         return OneVersusRestState(fits)
 
 

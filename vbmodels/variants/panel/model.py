@@ -197,9 +197,8 @@ class PanelNull(BatchNull):
             errors = (r < 0.1 * n) & (n > 0)
             for i, value in enumerate((r, n)):
                 found[i, p] = np.bincount(of.kind[errors], weighted(value, of)[errors], N_TYPES)
-        return PanelObserved(
-            **vars(super().observe(of)), member_reads=found[0], member_depth=found[1]
-        )
+        plain = super().observe(of)
+        return plain.extended(PanelObserved, member_reads=found[0], member_depth=found[1])
 
     def init(  # type: ignore[override]
         self, observed: PanelObserved, rng: np.random.Generator
@@ -210,7 +209,7 @@ class PanelNull(BatchNull):
         guess = np.log((reads + _PSEUDO) / (depth * rate + _PSEUDO))
         if len(guess):
             guess = guess - guess.mean(axis=0)
-        return PanelGlobal(**vars(super().init(observed, rng)), member_shift=guess)
+        return super().init(observed, rng).extended(PanelGlobal, member_shift=guess)
 
     def restart(  # type: ignore[override]
         self, observed: PanelObserved, before: Global, rng: np.random.Generator
@@ -257,8 +256,8 @@ class PanelNull(BatchNull):
                 into[:, p] = out
             seen[:, p] = own.depth.any(axis=1)
         others = slice(int(self.matched), None)
-        return PanelTable(
-            **{**vars(plain), "log_binomial": log_binomials(of)},
+        return replace(plain, log_binomial=log_binomials(of)).extended(
+            PanelTable,
             member_x=member_x,
             log_member=log_member,
             carried=carried,
@@ -299,18 +298,18 @@ class PanelNull(BatchNull):
         members = np.zeros((count, N_TYPES, 3))
         if count < 2 or q.alone:
             log_m0, log_m1, stats = super().e_step(q, at)
-            return log_m0, log_m1, PanelSums(**vars(stats), members=members)
+            return log_m0, log_m1, stats.extended(PanelSums, members=members)
         nodes = np.empty_like(table.x)
         log_m0, log_m1, stats = self._weighed(q, at, TAUS[:0], nodes)
         spread = stats.spread.copy()
         kernels.add_members(
             table.x, table.kind, table.panel, self.under(q, q.tau), nodes, members, spread[:2]
         )
-        profile = stats.profile
+        stats = replace(stats, spread=spread)
         if q.comparing:
-            profile = np.array([self._bound_at(q, table, tau) for tau in TAUS])
-        sums = {**vars(stats), "spread": spread, "profile": profile}
-        return log_m0, log_m1, PanelSums(**sums, members=members)
+            profile = [self._bound_at(q, table, tau) for tau in TAUS]
+            stats = replace(stats, profile=np.array(profile))
+        return log_m0, log_m1, stats.extended(PanelSums, members=members)
 
     def _bound_at(self, q: PanelGlobal, table: PanelTable, tau: float) -> float:
         moved = replace(q, tau=float(tau))

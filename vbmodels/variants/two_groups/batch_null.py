@@ -60,8 +60,8 @@ from vbmodels.variants.two_groups.model import (
     Observed,
     Sums,
     TwoGroups,
+    no_totals,
 )
-from vbmodels.variants.two_groups.pass_kernels import Totals
 from vbmodels.variants.two_groups.table import Grids, Hypotheses, Table
 
 WIDE = 1.2
@@ -283,8 +283,8 @@ class BatchNull(TwoGroups):
         if alone:
             plain = replace(plain, w=GERMLINE_W)
         contextual = self.types == "trinucleotide"
-        return BatchGlobal(
-            **vars(plain),
+        return plain.extended(
+            BatchGlobal,
             shift=np.zeros(N_TYPES),
             tau=TAU_CENTRE,
             v=0.005,
@@ -320,7 +320,7 @@ class BatchNull(TwoGroups):
         plain = super().table(q, of, n_nodes)
         log_far, slope = np.empty_like(plain.x), np.empty_like(plain.x)
         widen(plain.x, plain.log_case, WIDE, log_far, slope)
-        return BatchTable(**vars(plain), log_far=log_far, far_slope=slope)
+        return plain.extended(BatchTable, log_far=log_far, far_slope=slope)
 
     def with_panel_likelihood(self, q: BatchGlobal, table: Table) -> Table:
         """Return a table whose control's likelihoods are those at ``q``: here they all are."""
@@ -332,8 +332,8 @@ class BatchNull(TwoGroups):
         """Return log m0 and log m1 of every unit (without binomials), and the sums."""
         if q.alone:
             log_m0, log_m1, sums = self._germline.e_step(q, table)
-            stats = BatchSums(
-                **vars(sums),
+            stats = sums.extended(
+                BatchSums,
                 shift=np.zeros((len(q.shifts), 4)),
                 spread=np.zeros(N_TAU),
                 profile=np.zeros(len(TAUS)),
@@ -347,22 +347,14 @@ class BatchNull(TwoGroups):
         """Do what `e_step` does, and fill the nodes' probabilities [U, Q, K] if any."""
         log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
         under = self.shifted(q, profile)
-        of = Totals(np.zeros(5), np.zeros(len(self.alternatives)), np.zeros((N_TYPES, 3)))
+        of = no_totals(len(self.alternatives))
         sums = kernels.BatchTotals(
             of, np.zeros((len(under.shift), 4)), np.zeros(N_TAU), np.zeros(len(profile))
         )
         kernels.e_step(table.widened(q.group(table)), under, log_m0, log_m1, sums, nodes)
         binomials = float(table.log_binomial.sum())
-        marginal, units, broad, log_m, log_m2 = of.whole.tolist()
-        stats = BatchSums(
-            bound=marginal + binomials,
-            units=units,
-            broad=broad,
-            log_m=log_m,
-            log_m2=log_m2,
-            called=of.called,
-            errors=of.errors,
-            whole=units,
+        stats = Sums.of(of, binomials).extended(
+            BatchSums,
             shift=sums.shift,
             spread=sums.spread,
             profile=sums.profile + binomials if len(profile) else np.zeros(len(TAUS)),

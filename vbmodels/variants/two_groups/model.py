@@ -127,6 +127,13 @@ class Sums(Stats, kind="variants/two_groups.Sums"):
     errors: FloatArray
     whole: float = field(default=0.0, kw_only=True)
 
+    @classmethod
+    def of(cls, totals: kernels.Totals, binomials: float) -> Sums:
+        """Return what a pass has added up, with the logarithms of the binomials."""
+        marginal, units, broad, log_m, log_m2 = totals.whole.tolist()
+        bound, called, errors = marginal + binomials, totals.called, totals.errors
+        return Sums(bound, units, broad, log_m, log_m2, called, errors, whole=units)
+
     @property
     def share(self) -> float:
         """What the objective is of that of all units, 1 where none is left out.
@@ -249,21 +256,9 @@ class TwoGroups:
     def e_step(self, q: Global, table: Table) -> tuple[FloatArray, FloatArray, Sums]:
         """Return log m0 and log m1 of every unit (without binomials), and the EM's sums."""
         log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
-        n_alt = len(self.alternatives)
-        sums = kernels.Totals(np.zeros(5), np.zeros(n_alt), np.zeros((N_TYPES, 3)))
-        kernels.e_step(table.grids, self.hypotheses(q, table.x.shape[2]), log_m0, log_m1, sums)
-        marginal, units, broad, log_m, log_m2 = sums.whole.tolist()
-        stats = Sums(
-            bound=float(marginal + table.log_binomial.sum()),
-            units=units,
-            broad=broad,
-            log_m=log_m,
-            log_m2=log_m2,
-            called=sums.called,
-            errors=sums.errors,
-            whole=units,
-        )
-        return log_m0, log_m1, stats
+        totals = no_totals(len(self.alternatives))
+        kernels.e_step(table.grids, self.hypotheses(q, table.x.shape[2]), log_m0, log_m1, totals)
+        return log_m0, log_m1, Sums.of(totals, float(table.log_binomial.sum()))
 
     def restart(self, observed: Observed, before: Global, rng: np.random.Generator) -> Global:
         """Start from the hyperparameters of an earlier fit; the anchors are the new data's."""
@@ -324,6 +319,11 @@ class TwoGroups:
             a=np.exp(np.clip(log_a - over, -10.0, None)),
             b=np.exp(np.clip(log_b - over, -10.0, None)),
         )
+
+
+def no_totals(n_alt: int) -> kernels.Totals:
+    """Return what a pass adds to."""
+    return kernels.Totals(np.zeros(5), np.zeros(n_alt), np.zeros((N_TYPES, 3)))
 
 
 def of_fit(batch: Counts | Units) -> Units:

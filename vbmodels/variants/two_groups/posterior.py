@@ -20,7 +20,7 @@ from vbmodels.variants.counts import N_TYPES, Units
 from vbmodels.variants.two_groups import pass_kernels
 from vbmodels.variants.two_groups import rates_kernels as kernels
 from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull
-from vbmodels.variants.two_groups.model import GERMLINE_W, Global, TwoGroups
+from vbmodels.variants.two_groups.model import GERMLINE_W, Global, TwoGroups, no_totals
 from vbmodels.variants.two_groups.table import Table
 
 LEVELS: tuple[float, ...] = (0.025, 0.05, 0.95, 0.975)
@@ -85,8 +85,7 @@ def _beyond_errors(model: TwoGroups, q: Global, table: Table) -> FloatArray:
     """
     under = model.hypotheses(q, table.x.shape[2])._replace(log_w=_NEVER)
     log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
-    called, errors = np.zeros(len(model.alternatives)), np.zeros((N_TYPES, 3))
-    sums = pass_kernels.Totals(np.zeros(5), called, errors)
+    sums = no_totals(len(model.alternatives))
     pass_kernels.e_step(table.grids, under, log_m0, log_m1, sums)
     return log_m1 - log_m0
 
