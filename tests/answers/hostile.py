@@ -106,5 +106,5 @@ def shown(path: Path) -> Shown:
         fit=AppliedFit(first, first, HOSTILE, Link(first, "report.html")),
         trace=plots.trace([1], [1.0], objective=first, how=first),
         meant=dict.fromkeys(record.settings, first),
-        page_data=as_results(Widget([document], {}, True, True, "keyphrase")),
+        page_data=as_results(Widget([document], {}, True, "keyphrase")),
     )
