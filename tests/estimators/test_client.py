@@ -3,12 +3,15 @@
 import tomllib
 from pathlib import Path
 
+import dask
+import numpy as np
 import pytest
 
 from flows.fit.connect import connect
+from flows.fit.estimator import DaskExecutor
 from tests.estimators import data
 from vbmodels.core.state import same_bits
-from vbmodels.estimators import MixtureOfExperts
+from vbmodels.estimators import LatentFeatures, MixtureOfExperts
 from vbmodels.estimators.executors import GROUP
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -43,3 +46,24 @@ def test_experts_have_the_same_bits(client, installed):
     assert here.n_iter_ > 10
     assert same_bits(here.q_, there.q_)
     assert here.trace_.tolist() == there.trace_.tolist()
+
+
+@pytest.mark.slow
+def test_features_by_an_address_and_by_an_executor(client, installed, tmp_path):
+    x, _ = data.categories()
+    plain = LatentFeatures(3, starts=1, tol=1e-4, n_partitions=4, random_state=0)
+    here = plain.fit(x)
+    address = client.scheduler.address
+    store = tmp_path / "store"
+    tls = client.security
+    certificates = {
+        "distributed.comm.tls.ca-file": tls.tls_ca_file,
+        "distributed.comm.tls.client.cert": tls.tls_client_cert,
+        "distributed.comm.tls.client.key": tls.tls_client_key,
+    }
+    for place in (address, DaskExecutor(client, str(store))):
+        with dask.config.set(certificates):
+            there = LatentFeatures(**{**plain.get_params(), "client": place}).fit(x)
+        assert same_bits(here.q_, there.q_)
+        assert np.array_equal(here.transform(x), there.transform(x))
+    assert not any(store.rglob("*.npz"))

@@ -5,11 +5,12 @@ import pickle
 import joblib
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -129,3 +130,32 @@ def test_a_case_without_reads_and_a_case_of_names_are_refused(few_reads):
     for case in (["case", "case", "control", "control"], [2, 2, 0, 0], ["1", "1", "0", "0"]):
         with pytest.raises(ValueError, match="expected case as True and False"):
             VariantTester().fit(counts, ref=of["ref"], case=case)
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:.*the fit rests on its prior")
+def test_counts_in_arrays_go_through_folds_with_the_control_for_a_reference(shared_data):
+    rows = pq.read_table(shared_data / "variants" / "deepsnv_counts.parquet").to_pandas()
+    rows = rows[rows["dataset"] == rows["dataset"].iloc[0]]
+    rows = rows[rows["pos"].isin(np.unique(rows["pos"])[54:80])]
+    names = [("test", "fwd"), ("test", "rev"), ("control", "fwd"), ("control", "rev")]
+    wide = rows.pivot_table(index="pos", columns=["sample", "replicate"], values=list("ACGT"))
+    counts = np.stack(
+        [np.stack([wide[base][n].to_numpy() for base in "ACGT"], -1) for n in names], 1
+    ).astype(int)
+    of_case = np.array([True, True, False, False])
+    tester = VariantTester(tol=1e-6)
+    called = cross_val_predict(tester, counts, cv=2, params={"case": of_case})
+    assert called.shape == (len(counts),)
+    found = tester.fit(counts, case=of_case)
+    assert_array_equal(found.predict(counts[::-1])[::-1], found.predict(counts))
+    with pytest.warns(ColumnWarning, match="columns not used: dataset .*; depth "):
+        table = make_pipeline(VariantTester(case="test", tol=1e-6)).fit(rows)[-1]
+    by_place = dict(zip(rows["pos"], table.predict(rows), strict=True))
+    assert_array_equal([by_place[pos] for pos in wide.index], found.predict(counts))
+    assert found.predict(counts).any()
+    assert found.score(counts) == pytest.approx(table.score(rows), rel=1e-3)
+    with pytest.raises(ValueError, match="each of 4 replicates"):
+        found.predict(counts, case=[True])
+    with pytest.raises(ValueError, match="expected ref with counts without a control"):
+        VariantTester().fit(counts, case=np.ones(4, bool))

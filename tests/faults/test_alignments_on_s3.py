@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 from numpy.testing import assert_array_equal
 
-from flows import storage
+from flows import stages, storage
 from flows.cli import main
+from flows.faults import RunError
 from flows.storage import StorageError
 from flows.storage.objects import staging
 from flows.variants.reads.contigs import fasta_contigs
 from flows.variants.reads.reads import count_region, reference
 from flows.variants.reads.regions import regions
 from flows.variants.settings import VariantSettings
-from tests.faults import stores
+from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
@@ -119,3 +120,31 @@ def test_a_copy_goes_on_where_a_dropped_connection_left_it(store, tmp_path, monk
         assert Path(storage.local_copy("s3://reads/dropped")).read_bytes() == data
     finally:
         proxy.close()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("where", ["s3", "local"])
+def test_reads_that_change_during_the_run_are_refused(
+    store, shared_data, tmp_path, monkeypatch, where
+):
+    """The sheet stays as it is; a file that it names does not."""
+    simbam = shared_data / "variants" / "simbam"
+    sheet = uploaded(simbam)
+    changing, fasta = f"s3://reads/{names()[2]}", "s3://reads/ref400.fa"
+    if where == "local":
+        for path in (store.folder / "reads").iterdir():
+            if path.is_file():
+                (tmp_path / path.name).write_bytes(path.read_bytes())
+        sheet, fasta = str(tmp_path / "sheet.csv"), str(tmp_path / "ref400.fa")
+        changing = str(tmp_path / names()[2])
+    other = (simbam / names(4000)[2]).read_bytes()
+    begun = stages.computing
+
+    def change(*given):
+        storage.write_bytes(changing, other)
+        return begun(*given)
+
+    monkeypatch.setattr(stages, "computing", change)
+    with pytest.raises(RunError, match=f"{names()[2]} has changed since this run first read it"):
+        pipelines.run("variants", sheet, str(tmp_path / "out"), fasta=fasta, partitions=2)
+    assert not (tmp_path / "out" / "latest.json").exists()

@@ -72,6 +72,18 @@ def upload(name, source):
 SLOW = [pytest.param(n, marks=pytest.mark.slow) for n in sorted(pipelines.SETTINGS)]
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["features", *(p for p in SLOW if p.values != ("features",))])
+def test_a_pipeline_from_s3_to_s3_is_the_same_bits(direct, local, name):
+    source, expected = local(name)
+    outcome = pipelines.run(name, upload(name, source), f"s3://out/{name}")
+    found = pipelines.published(outcome)
+    assert found == expected
+    assert set(expected) > {"posterior/q.npz"}
+    assert storage.names(f"s3://out/{name}") == ["latest.json", "runs"]
+    assert "work" not in storage.names(f"s3://out/{name}/runs/{outcome['run_id']}")
+
+
 def test_a_sweep_sends_the_store_no_request(behind, tmp_path):
     """Global parameters are arguments of calls, and the log of sweeps is in the driver."""
     proxy = behind(lambda number, line: None)
@@ -90,6 +102,34 @@ def test_a_sweep_sends_the_store_no_request(behind, tmp_path):
     assert len(requests) == 20
     assert requests[-1][len(requests[0]) :] == []
     assert any("GET" in line and "partitions" in line for line in requests[0])
+
+
+def every(number, fault):
+    return lambda count, line: fault if count % number == 0 else None
+
+
+def dropping(number):
+    """Cut every n-th answer that has a body."""
+    seen = []
+
+    def plan(count, line):
+        if line.startswith("GET"):
+            seen.append(line)
+            return "drop" if len(seen) % number == 0 else None
+        return None
+
+    return plan
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["features", *(p for p in SLOW if p.values != ("features",))])
+@pytest.mark.parametrize("fault", ["slow down", "drop"])
+def test_the_same_bits_through_a_network_that_fails(behind, local, name, fault):
+    source, expected = local(name)
+    proxy = behind(every(10, "slow down") if fault == "slow down" else dropping(8))
+    outcome = pipelines.run(name, upload(name, source), f"s3://out/{fault[:4]}/{name}")
+    assert len(proxy.done) > 2
+    assert pipelines.published(outcome) == expected
 
 
 @pytest.mark.thorough

@@ -72,6 +72,18 @@ def test_what_is_written_is_encrypted_as_the_settings_say(bucket):
         assert head["SSEKMSKeyId"].endswith("a-key")
 
 
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+def test_the_lock_on_an_object_store(bucket):
+    first = lock.Claim(f"{bucket}/locked", "run")
+    first.acquire(1.0)
+    with pytest.raises(RunBusy):
+        claim(f"{bucket}/locked", "run").__enter__()
+    first.release()
+    with claim(f"{bucket}/locked", "run") as held:
+        held.check()
+
+
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 def test_a_lock_whose_answer_is_lost_is_held(bucket, monkeypatch):
     upstream = int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])

@@ -3,6 +3,8 @@
 import os
 import shutil
 import signal
+import socket
+import sys
 import time
 from pathlib import Path
 
@@ -58,6 +60,13 @@ def test_a_cluster_without_workers(empty, monkeypatch):
     refused(empty.address, f"the cluster at {empty.address} had no workers for 1 s; start some")
 
 
+@pytest.mark.thorough
+def test_a_port_that_speaks_something_else():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        assert refused(address, f"no scheduler answers at {address}") < 25
+
+
 def site(folder: Path, code: str) -> str:
     """Return a search path whose sitecustomize runs code before anything else."""
     folder.mkdir()
@@ -99,6 +108,18 @@ def test_a_worker_with_another_source(with_worker, tmp_path):
     changed.write_text(changed.read_text() + "\n# another line\n")
     address = with_worker(code=tmp_path / "code")
     refused(address, "has vbflows of source .*same versions")
+
+
+@pytest.mark.thorough
+def test_a_worker_with_another_python(with_worker, tmp_path):
+    code = """
+from types import SimpleNamespace
+from flows.fit import versions
+versions.sys = SimpleNamespace(version_info=(3, 99))
+"""
+    address = with_worker(PYTHONPATH=site(tmp_path / "site", code))
+    here = ".".join(str(n) for n in sys.version_info[:2])
+    refused(address, rf"has python 3\.99; this process has python {here}")
 
 
 PYARROW = """
@@ -172,6 +193,30 @@ def test_workers_that_join_and_leave_in_mid_ingest(tmp_path):
     finally:
         made.end()
     assert len({name.rpartition("-")[2] for name in os.listdir(tmp_path / "done")}) >= 3
+
+
+@pytest.mark.slow
+def test_a_worker_that_joins_later_with_another_source_is_found_out(tmp_path, urls):
+    made = Deployment(tmp_path / "cluster").start(1)
+    for package in ("flows", "vbmodels"):
+        shutil.copytree(ROOT / package, tmp_path / "code" / package)
+    changed = tmp_path / "code" / "flows" / "fit" / "tree.py"
+    changed.write_text(changed.read_text() + "\n# another line\n")
+    task = job(urls, tmp_path, "run", max_iter=1000, tol=1e-300)
+
+    def step(progress):
+        if progress.iteration == 2:
+            made.add(PYTHONPATH=f"{tmp_path / 'code'}:{ROOT}").await_line("Registered to:")
+            time.sleep(1.1)
+
+    try:
+        with (
+            connect(scheduler=made.address) as cluster,
+            pytest.raises(ClusterError, match="has vbflows of source"),
+        ):
+            run_fit(task, cluster.executor(task), on_step=step)
+    finally:
+        made.end()
 
 
 @pytest.mark.thorough

@@ -60,6 +60,18 @@ def test_a_worker_killed_in_mid_sweep(shared, fit_on, expected, caplog):
 
 
 @pytest.mark.thorough
+def test_a_worker_stopped_in_mid_sweep(shared, fit_on, expected, caplog):
+    victim, stop = send(signal.SIGSTOP, shared)
+    actions = Actions(_6=stop)
+    try:
+        assert fit_on(shared.address, on_step=actions, pause=PAUSE) == expected
+        assert actions.longest < 35
+        assert "is silent; going back to sweep 4" in caplog.text
+    finally:
+        os.kill(victim, signal.SIGCONT)
+
+
+@pytest.mark.thorough
 def test_a_worker_stopped_for_a_while(shared, fit_on, expected, caplog):
     """It is taken for lost after ten seconds, and comes back while the others do its work."""
     victim, stop = send(signal.SIGSTOP, shared)
@@ -99,6 +111,29 @@ def test_a_worker_that_comes_is_used_and_one_may_leave(shared, fit_on, expected)
         assert fit_on(shared.address, on_step=step, pause=PAUSE, check=who) == expected
     assert used - set(before), "the worker that was added did nothing"
     assert len(used) == 2
+
+
+@pytest.mark.slow
+def test_workers_killed_all_the_time(deployment, fit_on, expected):
+    """One of three every few seconds; a sweep, and going back to it, take less than that."""
+    deployment.add().await_line("Registered to:")
+    stop, kills = threading.Event(), []
+
+    def killer():
+        while not stop.wait(6.0) and len(kills) < 30:
+            pids = deployment.pids()
+            if pids:
+                kills.append(sorted(pids.values())[len(kills) % len(pids)])
+                os.kill(kills[-1], signal.SIGKILL)
+
+    thread = threading.Thread(target=killer)
+    thread.start()
+    try:
+        assert fit_on(deployment.address, pause=0.05) == expected
+    finally:
+        stop.set()
+        thread.join()
+    assert len(kills) > 2
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,24 @@ def test_every_form_runs(simulated, tmp_path, capsys, options):
 
 
 @pytest.mark.thorough
+def test_scattered_rows_and_several_files_are_the_same_bags(tmp_path, capsys):
+    whole = instances()
+    answers = []
+    order = np.random.default_rng(1).permutation(len(whole))
+    shuffled = whole.take(pa.array(order))
+    for name, tables in {"a": [whole], "b": [shuffled.slice(0, 50), shuffled.slice(50)]}.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        for i, table in enumerate(tables):
+            written(folder, table, f"{i}.parquet")
+        fitted_by(capsys, folder, tmp_path / f"t{name}", f"partitions={2 * len(tables) - 1}")
+        answers.append(table_of(tmp_path / f"t{name}", "bags").sort_by("bag_id"))
+    for column in ("bag_id", "label"):
+        assert answers[0][column].equals(answers[1][column])
+    np.testing.assert_allclose(*(a["probability"].to_numpy() for a in answers), atol=1e-6)
+
+
+@pytest.mark.thorough
 def test_bags_without_instances_label_or_modality_are_kept_and_named(tmp_path, capsys):
     """The first ten bags have instances of one kind only, and are scored by those."""
     of = np.arange(120) // 3

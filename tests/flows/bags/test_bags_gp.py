@@ -63,6 +63,10 @@ def classes(tmp_path_factory):
     return folder, table
 
 
+def by_bag_and_class(target, name="bags"):
+    return table_of(target, name).sort_by([("bag_id", "ascending"), ("class", "ascending")])
+
+
 @pytest.mark.thorough
 def test_bags_of_several_classes_are_one_problem_a_class(classes):
     folder, table = classes
@@ -84,6 +88,19 @@ def test_bags_of_several_classes_are_one_problem_a_class(classes):
     given = {(r["bag_id"], r["class"]): r["label"] for r in bags.to_pylist()}
     for bag, of_bag in zip(table["bag_id"].to_pylist(), table["labels"].to_pylist(), strict=True):
         assert [given[bag, name] for name in "xy"] == [int(name in of_bag) for name in "xy"]
+
+
+@pytest.mark.thorough
+def test_several_classes_score_new_bags_and_do_not_depend_on_partitions(classes, tmp_path, capsys):
+    folder, table = classes
+    new = table.drop_columns(["own", "labels"]).append_column("label", pa.nulls(240, pa.int8()))
+    succeed("score", folder / "t", written(tmp_path, new), tmp_path / "s")
+    fitted(capsys, folder / "in.parquet", tmp_path / "one", GP, "held_out=0.2", "partitions=1")
+    fit, score, one = map(by_bag_and_class, (folder / "t", tmp_path / "s", tmp_path / "one"))
+    p = fit["probability"].to_numpy()
+    np.testing.assert_allclose(score["probability"].to_numpy(), p, rtol=1e-9)
+    np.testing.assert_allclose(one["probability"].to_numpy(), p, atol=2e-3)
+    assert score["label"].null_count == 120
 
 
 @pytest.mark.thorough

@@ -161,6 +161,18 @@ def test_the_default_is_additive_and_is_compared_with_simple_forms(simulated, tm
     np.testing.assert_allclose(scored, probabilities_of(folder)[100:150], rtol=1e-10)
 
 
+@pytest.mark.thorough
+def test_columns_that_say_nothing_leave_the_share_of_the_label(tmp_path):
+    rng = np.random.default_rng(0)
+    path = written(tmp_path, {**plain(n=300), "label": (rng.random(300) < 0.3).astype(int)})
+    succeed("experts", path, tmp_path / "out")
+    folder, record = latest(tmp_path / "out")
+    assert [one["name"] for one in record["results"]["parts"]] == ["intercept"]
+    assert not record["results"]["test"]["better"]
+    p = probabilities_of(folder)
+    assert np.ptp(p) < 1e-12
+
+
 def test_cells_that_overflow_are_named(fitted, tmp_path, capsys):
     columns = plain(a=np.linspace(-1e155, 1e155, 60))
     path = written(tmp_path, columns)

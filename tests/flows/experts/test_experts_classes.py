@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.metrics import log_loss
 
 from tests.flows.commands import setting_args, succeed
 from tests.flows.experts.runs import latest, rivals_of, rows_of
@@ -56,3 +57,23 @@ def test_every_class_has_a_probability_and_is_scored(fitted):
         assert one["more"]["value"] == pytest.approx(one["loss"] - loss)
     assert {row["label"] for row in rows_of(folder, "experts").to_pylist()} == set(NAMES)
     assert [one["of"] for one in results["effects"]] == NAMES
+
+
+@pytest.mark.thorough
+def test_new_rows_and_partitions_give_the_same_chances(fitted, tmp_path):
+    source = pq.read_table(fitted / "in.parquet")
+    pq.write_table(source.slice(50, 40).drop_columns("label"), tmp_path / "new.parquet")
+    succeed("score", fitted / "out", tmp_path / "new.parquet", tmp_path / "new")
+    names = [f"probability_{name}" for name in NAMES]
+    old, new = (
+        np.column_stack([rows_of(latest(t)[0])[n].to_numpy() for n in names])
+        for t in (fitted / "out", tmp_path / "new")
+    )
+    np.testing.assert_allclose(new, old[50:90], rtol=1e-9)
+    how = (*QUICK, *setting_args("baselines=false"), "--partitions", 3)
+    succeed("experts", fitted / "in.parquet", tmp_path / "cut", *how)
+    cut = np.column_stack([rows_of(latest(tmp_path / "cut")[0])[n].to_numpy() for n in names])
+    np.testing.assert_allclose(cut, old, atol=1e-5)
+    truth = [NAMES.index(v) if v else -1 for v in source["label"].to_pylist()]
+    known = np.array(truth) >= 0
+    assert log_loss(np.array(truth)[known], cut[known]) < 0.85

@@ -2,14 +2,18 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 
 from flows.keywords.input.documents import prepare as prepared_of
+from flows.keywords.input.shards import rows_of, table_of
 from flows.keywords.schema import DOCUMENTS
 from flows.tables.checks import Checker
 from tests.flows.keywords.one_corpus import features_of, words_of
 from tests.vbmodels.keywords.keyword_documents import adjacency
+from vbmodels.keywords.candidate_counts import added
 from vbmodels.text.reading import Named
 from vbmodels.text.tokens import Labels, Row, read_tokens
 from vbmodels.text.words import POS_GROUPS, Normaliser, TextOptions
@@ -156,6 +160,43 @@ def test_other_languages_are_not_tagged():
 def test_composed_and_decomposed_letters_are_the_same():
     documents = table(tokens=[["re\u0301seau", "ﬁne"]], keywords=[["r\u00e9seau fine"]])
     assert words(prepare(documents, TextOptions(stem="none")), "observed") == [True, True]
+
+
+@pytest.fixture(scope="module")
+def abstracts(shared_data):
+    return pq.read_table(shared_data / "keywords" / "hulth.parquet").slice(0, 300)
+
+
+@pytest.mark.thorough
+def test_the_evaluation_sets_are_read_as_they_are(shared_data):
+    """Their tokens are the candidates of the papers: mean 57.6 (abstracts), 308 (papers)."""
+    for name, rows, mean in (("hulth_eval", 1463, 57.6), ("semeval_eval", 60, 308)):
+        documents = pq.read_table(shared_data / "keywords" / f"{name}.parquet").slice(0, rows)
+        documents = documents.rename_columns({"gold": "keywords"})
+        options = TextOptions(stem="none", stop_words=False, min_count=1)
+        p = prepare(documents, options)
+        tokens = pc.list_flatten(documents["tokens"]).to_pylist()
+        assert p.report.tokens == len(tokens)
+        assert len(p.tokens.word) == sum(not t.isdigit() for t in tokens)
+        assert p.report.words / len(documents) == pytest.approx(mean, rel=0.05)
+        assert p.report.absent_keywords.count == 0
+        gold = [len(set(k)) for k in documents["keywords"].to_pylist()]
+        assert p.report.observed == sum(gold)
+
+
+@pytest.mark.thorough
+def test_the_partitioning_changes_no_feature_of_real_abstracts(abstracts):
+    documents = abstracts.select(["doc_id", "text"]).append_column(
+        "keywords", pa.array([g[:3] for g in abstracts["gold_phrases"].to_pylist()])
+    )
+    whole = prepare(documents, TextOptions())
+    parts = [prepare(documents.slice(i, 70), TextOptions()) for i in range(0, 300, 70)]
+    again = added([rows_of(p.counts["words"]) for p in reversed(parts)])
+    assert table_of(again).equals(whole.counts["words"])
+    x = features_of(whole)[0].x
+    assert_array_equal(x, np.concatenate([b.x for b in features_of(*parts)]))
+    assert np.isfinite(x).all()
+    assert (x[:, 1:-3].std(axis=0) > 0).all()  # the user has given no scores
 
 
 def test_the_users_scores_reach_the_words_with_their_stem():

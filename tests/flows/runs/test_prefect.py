@@ -25,7 +25,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import pipelines, stages
 from flows.cli import main
-from flows.events import Progress, Published, Stage, Sweep, listening
+from flows.events import Message, Progress, Published, Stage, Sweep, listening
 from flows.faults import Fault, InputError, Interrupted
 from flows.fit.holder import PartitionMemoryError
 from flows.fit.job import ClusterError, ClusterLost
@@ -149,6 +149,23 @@ def test_a_run_is_on_its_page(prefect_server, source, tmp_path):
     assert outcome["report"] in summary
     named_settings = set(re.findall(r"\| setting (\w+) \|", summary.replace("\\", "")))
     assert named_settings == set(settings)
+
+
+@pytest.mark.thorough
+def test_what_data_hold_cannot_write_on_the_page(prefect_server):
+    @flow
+    def shows():
+        (recorder,) = page(None)
+        recorder.on_event(Message("a line <script>"))
+        recorder.on_event(Published(RECORD, "s3://bucket/a b/report.html", SUMMARY))
+        return {"headline": "Done"}
+
+    named(shows, "page")()
+    artifacts = artifacts_of("page")
+    summary = artifacts["summary"].data
+    assert summary.startswith(SUMMARY)
+    assert set(artifacts) == {"summary", "progress"}
+    assert "\nThe report is `s3://bucket/a b/report.html`. " in summary
 
 
 @pytest.mark.thorough
@@ -318,6 +335,20 @@ def test_a_flow_is_a_plain_call_where_no_server_is_configured(source, tmp_path):
     assert outcome["rows_read"] == again["rows_read"] == 40
     assert not any(seen)
     assert isinstance(pipelines.keywords.with_options(retries=1), PipelineFlow)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM]
+)
+def test_a_stopped_run_is_recorded_as_such(number, tmp_path, prefect_home, prefect_server, source):
+    (tmp_path / "in").symlink_to(Path(source).parent)
+    process = job("waits", tmp_path, prefect_home, prefect_server)
+    wait_for((tmp_path / "waiting").exists, process)
+    os.killpg(process.pid, number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1, out
+    assert "interrupted; nothing was published; repeat the command with" in " ".join(err.split())
 
 
 def test_a_run_meets_a_living_one_and_goes_on_with_a_dead_one(tmp_path, prefect_server, source):

@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 from contextlib import contextmanager
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +16,18 @@ from flows import stages, storage
 from flows.catalogue import pipeline_named
 from flows.events import Message, Sweep, listening
 from flows.experts.input import design
-from flows.faults import Fault, InputError, RunError
+from flows.faults import Fault, InputError, Interrupted, RunError
 from flows.keywords.family import Keywords
 from flows.records import lock
 from flows.records.lock import RunBusy
 from flows.run import begin
 from flows.run import run as launch
+from flows.run import score as launch_score
 from flows.runs import publish as publishing
 from flows.runs.listing import runs_of
 from flows.settings import ComputeSettings
 from flows.storage import StorageError
+from tests.faults import pipelines
 from vbmodels.core.state import to_bytes
 from vbmodels.experts.rows import Rows
 
@@ -74,6 +76,22 @@ def stopped(monkeypatch):
         return run_id
 
     return begin
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("since", [None, pytest.param("latest", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", sorted(pipelines.SETTINGS))
+def test_a_run_that_stopped_after_its_partitions_were_made_is_resumed(
+    stopped, tmp_path, name, since
+):
+    """No stage removes what the kept result of one before it stands for."""
+    url = pipelines.simulate(name, str(tmp_path / "in"), 60)
+    options = {"name": name, "partitions": 2, **pipelines.SETTINGS[name], "since": since}
+    whole = pipelines.published(go(url, tmp_path / "whole", **options))
+    run_id = stopped(url, tmp_path / "out", **options)
+    outcome = go(url, tmp_path / "out", run_id, **options)
+    assert outcome["run_id"] == run_id
+    assert pipelines.published(outcome) == whole
 
 
 def test_a_resumed_run_is_of_the_files_settings_and_pipeline_that_it_began_with(
@@ -166,6 +184,39 @@ def test_a_process_that_meets_rows_again_reads_them_anew(tmp_path):
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("after", [False, True])
+def test_a_run_that_stops_before_it_is_the_latest_is_published_on_resume(
+    source, tmp_path, monkeypatch, after
+):
+    target = tmp_path / "out"
+    first = go(source, target)
+    before = (target / "latest.json").read_text()
+    original = storage.write_bytes
+
+    def write(url, *args, **kwargs):
+        if url.endswith("/latest.json"):
+            raise KeyboardInterrupt
+        original(url, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "write_bytes", write)
+        with pytest.raises(Interrupted, match=r"interrupted; nothing was published; .*--resume"):
+            go(source, target)
+    assert (target / "latest.json").read_text() == before
+    (run_id,) = set(os.listdir(target / "runs")) - {first["run_id"]}
+    if after:  # the input is of no more use
+        (source / "a.parquet").unlink()
+    outcome = go(source, target, run_id)
+    record = json.loads((target / "runs" / run_id / "run.json").read_text())
+    assert outcome["elbo"] == record["elbo"]
+    assert outcome["headline"].endswith("it is published now.")
+    assert json.loads((target / "latest.json").read_text())["run_id"] == run_id
+    assert not (target / "runs" / run_id / "work").exists()
+    with pytest.raises(InputError, match="which is published"):
+        go(source, target, run_id)
+
+
+@pytest.mark.thorough
 def test_working_files_that_were_left_do_not_bring_an_old_run_back(source, tmp_path):
     """The very last call of a published run may fail: its folder of work then stays."""
     target = tmp_path / "out"
@@ -228,6 +279,34 @@ def test_a_run_that_another_driver_published_is_left_alone(source, tmp_path, mon
     assert not (tmp_path / "out" / "latest.json").exists()
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("stage", [stages.score, stages.publish])
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (KeyboardInterrupt(), r"^interrupted; nothing was published; run it again$"),
+        (StorageError("the store went away"), "the store went away"),
+    ],
+)
+def test_scores_that_are_stopped_leave_nothing(
+    source, tmp_path, monkeypatch, stage, error, sentence
+):
+    go(source, tmp_path / "fit")
+    places = str(tmp_path / "fit"), str(source), str(tmp_path / "out")
+    score = partial(launch_score, *places, ComputeSettings())
+    first = score()
+
+    def fails(*args):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "function", update_wrapper(fails, stage.function))
+        with pytest.raises((RunError, Interrupted), match=sentence):
+            score()
+    assert os.listdir(tmp_path / "out" / "runs") == [first["run_id"]]
+    assert json.loads((tmp_path / "out" / "latest.json").read_text())["run_id"] == first["run_id"]
+
+
 def test_a_run_that_is_refused_leaves_nothing(source, stopped, tmp_path, monkeypatch):
     """Unless it had begun before: then it can be resumed again."""
     run_id = stopped(source, tmp_path / "out")
@@ -270,6 +349,18 @@ def test_auto_goes_on_with_an_unfinished_run_of_the_same_request(source, stopped
     changed = stopped(source, target)
     pq.write_table(pq.read_table(source / "a.parquet").slice(1), source / "a.parquet")
     assert go(source, target, "auto")["run_id"] != changed
+
+
+@pytest.mark.thorough
+def test_auto_goes_on_since_the_run_that_was_the_latest(source, stopped, tmp_path):
+    target = tmp_path / "out"
+    first = go(source, target)["run_id"]
+    run_id = stopped(source, target, since="latest")
+    outcome = go(source, target, "auto", since="latest")
+    assert outcome["run_id"] == run_id
+    record = json.loads((target / "runs" / run_id / "run.json").read_text())
+    assert record["since"] == first
+    assert go(source, target, "auto")["run_id"] != run_id
 
 
 def test_latest_is_what_runs_lists_as_unfinished(source, stopped, tmp_path):

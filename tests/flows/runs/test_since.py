@@ -14,6 +14,7 @@ from flows import storage
 from flows.bags.input import check as bags_check
 from flows.catalogue import pipeline_named
 from flows.events import Sweep, listening
+from flows.faults import InputError
 from flows.records import json_files
 from flows.records.runs import RunPaths, read_record
 from flows.run import run as launch
@@ -189,6 +190,23 @@ def test_other_settings_start_anew(documents, tmp_path, counted):
     said = f"Nothing of run {first['run_id']} could be used: it had other settings (min_count)."
     assert said in again["warnings"]
     assert read_record(RunPaths(str(tmp_path / "out"), again["run_id"])).since is None
+
+
+@pytest.mark.thorough
+def test_a_run_of_another_kind_is_refused(documents, tmp_path, counted):
+    counted("keywords", documents, tmp_path / "out", max_iter=3)
+    settings = pipeline_named("features").settings()
+    with pytest.raises(InputError) as caught:
+        launch(
+            "features", str(documents), str(tmp_path / "out"), settings, ComputeSettings(), "latest"
+        )
+    assert caught.value.faults
+    for name, said in (
+        ("nightly", "expected an earlier run that finished"),
+        ("../out", r"expected latest or the id of a run, found '\.\./out'"),
+    ):
+        with pytest.raises(InputError, match=said):
+            counted("keywords", documents, tmp_path / "out", since=name)
 
 
 @pytest.mark.thorough

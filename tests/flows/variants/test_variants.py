@@ -19,7 +19,7 @@ from flows.variants.input.training_sites import even
 from flows.variants.reads.reads import reference
 from flows.variants.reads.regions import Region
 from tests.flows.commands import answer, refused, run, succeed
-from tests.flows.variants.variant_files import loci, options, write_sheet
+from tests.flows.variants.variant_files import check, check_refused, loci, options, write_sheet
 
 FAST = ("--set", "tol=1e-4")
 PAPERS = ("--set", "test=posterior_difference", "--set", "tau=0.0005")
@@ -109,6 +109,25 @@ def answers(target):
 
 
 @pytest.mark.thorough
+def test_counts_in_any_order_and_cut_give_the_same_loci(counts, tmp_path):
+    table = pq.read_table(counts)
+    order = np.random.default_rng(0).permutation(len(table))
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    for i, rows in enumerate(np.array_split(order, 3)):
+        pq.write_table(table.take(rows), folder / f"{i}.parquet")
+    succeed("variants", counts, tmp_path / "a", *FAST, "--partitions", 1)
+    succeed("variants", folder, tmp_path / "b", *FAST, "--partitions", 5)
+    one, other = answers(tmp_path / "a"), answers(tmp_path / "b")
+    for name in one.column_names:
+        a, b = one[name].to_numpy(), other[name].to_numpy()
+        if a.dtype.kind == "f":
+            np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-9, err_msg=name)
+        else:
+            assert_array_equal(a, b, name)
+
+
+@pytest.mark.thorough
 def test_all_samples_are_counted_once_and_any_two_compared(capsys, published, simbam, tmp_path):
     cases = [("weak", i, simbam / f"case_400_0.01_{i}.bam") for i in range(3)]
     cases += [("strong", i, simbam / f"case_400_0.1_{i}.bam") for i in range(3)]
@@ -187,6 +206,20 @@ def test_other_forms_of_the_test_run(counts, tmp_path, form):
         samples = ["case", "control"][: 1 if form == "germline" else 2]
         every = [f"{name}{of}" for name in samples for of in ("", ":1", ":2", ":3")]
         assert list(file.header.samples) == every
+
+
+@pytest.mark.thorough
+def test_a_cram_is_checked_as_its_bam(capsys, simbam, tmp_path):
+    how = {"fasta": simbam / "ref400.fa", "control": ""}
+    cram, index = tmp_path / "a.cram", tmp_path / "a.cram.crai"
+    bam = str(lines_of(simbam)[0][2])
+    pysam.view("-C", "-T", str(how["fasta"]), "-o", str(cram), bam, catch_stdout=False)
+    sheet = write_sheet(tmp_path, [("case", 1, cram)])
+    assert check(capsys, sheet, **how)[0] == 0
+    assert not index.exists()  # it is kept where copies are
+    pysam.index(str(cram))
+    cram.write_bytes(cram.read_bytes()[:-5_000])
+    assert "truncated" in check_refused(capsys, sheet, **how)
 
 
 def test_an_unknown_base_of_the_fasta_is_no_base(tmp_path):

@@ -114,6 +114,21 @@ def test_it_has_the_same_bits_on_workers_and_when_resumed(
 
 
 @pytest.mark.thorough
+def test_each_case_of_reads_has_the_bits_of_a_run_of_its_own(reads, together, tmp_path):
+    for number, case in enumerate(CASES[:2]):
+        alone = tmp_path / case
+        succeed("variants", reads, alone, *QUICK, *fasta_of(reads), *options(case=case))
+        assert same_as_alone(together, alone, case, number, ("loci", "detection", "indels"))
+    assert deletions(together) == [("chr1", 3)]
+    assert not any(rows_of(together, "indels", "bob")["called"].to_pylist())
+
+
+def deletions(target):
+    called = [r for r in rows_of(target, "indels", "ann").to_pylist() if r["called"]]
+    return [(r["chrom"], len(r["ref"]) - len(r["alt"])) for r in called]
+
+
+@pytest.mark.thorough
 def test_the_files_list_the_cases(together):
     content = json.loads((place(together) / "vbflows_calls_mqc.json").read_text())
     assert set(content["data"]) == set(CASES)

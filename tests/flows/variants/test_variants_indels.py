@@ -203,6 +203,20 @@ def test_the_same_bits_of_any_partitions_and_of_a_run_since(simulated, called):
         assert _same_bits(cut, called)
 
 
+@pytest.mark.thorough
+def test_a_cram_gives_the_same_bits_on_workers_and_a_score_the_same_alleles(simulated, called):
+    for name in ("case1", "case2", "control1", "control2"):
+        out, bam = str(simulated / f"{name}.cram"), str(simulated / f"{name}.bam")
+        pysam.view("-C", "-T", str(simulated / "reference.fa"), "-o", out, bam, catch_stdout=False)
+        pysam.index(out)
+    sheet = (simulated / "samples.csv").read_text().replace(".bam", ".cram")
+    (simulated / "crams.csv").write_text(sheet)
+    assert _same_bits(_called(simulated, "cram", "--workers", "2", sheet="crams.csv"), called)
+    succeed("score", called.root, simulated / "samples.csv", simulated / "scored")
+    scored = {record[:3] for record in _records(open_run(str(simulated / "scored"))[0])}
+    assert scored == {record[:3] for record in _records(called)}
+
+
 def test_where_no_allele_has_two_reads_nothing_is_fitted(tmp_path):
     """Their hyperparameters would come from the prior alone."""
     for name in ("a", "b"):

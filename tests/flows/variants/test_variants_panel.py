@@ -1,5 +1,6 @@
 """A case against a panel of controls: from counts and from reads, its report, VCF and faults."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,14 @@ import pytest
 from flows.records.runs import open_run
 from flows.variants.calls.samples import Mixed, mixed, mixed_in
 from flows.variants.settings import VariantSettings
-from tests.flows.commands import answer
+from tests.flows.commands import answer, succeed
 from tests.flows.variants.scenario_files import write_scenario
+from tests.flows.variants.variant_files import (
+    options,
+    run_stopped_and_resumed,
+    write_bam,
+    write_fasta,
+)
 from vbmodels.variants.counts import Counts
 
 NORMALS = "normal1,normal2,normal3"
@@ -39,6 +46,12 @@ def place(target):
     return Path(open_run(str(target))[0].root)
 
 
+def same_calls(one, other):
+    tables = [pq.read_table(place(t) / "loci") for t in (one, other)]
+    q = [(place(t) / "posterior" / "q.npz").read_bytes() for t in (one, other)]
+    return tables[0].equals(tables[1]) and q[0] == q[1]
+
+
 def test_a_tumour_alone_is_called_against_a_panel(capsys, simulated, tmp_path):
     result = answer(capsys, "variants", simulated, tmp_path, *QUICK)
     assert result["results"]["calls"]
@@ -56,6 +69,46 @@ def test_a_tumour_alone_is_called_against_a_panel(capsys, simulated, tmp_path):
     assert max(depth) > 3 * 3 * 3000  # three samples of three replicates
     shifts = pq.read_table(place(tmp_path) / "posterior" / "parameters.parquet").to_pylist()
     assert sum(row["name"] == "member_shift" for row in shifts) == 36
+
+
+@pytest.mark.thorough
+def test_it_has_the_same_bits_on_workers_and_when_resumed(capsys, monkeypatch, simulated, tmp_path):
+    arguments = (*QUICK, "--set", "rows_per_partition=250")
+    whole, halves, resumed = (tmp_path / name for name in ("whole", "halves", "resumed"))
+    succeed("variants", simulated, whole, *arguments)
+    succeed("variants", simulated, halves, *arguments, "--workers", "2")
+    assert same_calls(whole, halves)
+
+    run_stopped_and_resumed(capsys, monkeypatch, simulated, resumed, *arguments)
+    assert same_calls(whole, resumed)
+
+
+def sheet_of_reads(folder, roles):
+    write_fasta(folder / "ref.fa")
+    rows = ["sample,replicate,path,role"]
+    for i, (sample, role) in enumerate(roles):
+        write_bam(folder / f"{i}.bam")
+        rows.append(f"{sample},{i},{i}.bam,{role}")
+    path = folder / "sheet.csv"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("matched", [False, True])
+def test_a_sheet_says_who_is_who(tmp_path, matched):
+    blood = [("blood", "control")] if matched else []
+    sheet = sheet_of_reads(
+        tmp_path, [("tumour", "case"), *blood, ("anna", "panel"), ("bela", "panel")]
+    )
+    arguments = ("--set", "max_iter=3", *options(fasta=tmp_path / "ref.fa"))
+    succeed("variants", sheet, tmp_path / "out", *arguments)
+    about = json.loads((place(tmp_path / "out") / "run.json").read_text())["settings"]
+    assert (about["case"], about["panel"]) == ("tumour", "anna,bela")
+    assert about["control"] == ("blood" if matched else "")
+    with pysam.VariantFile(str(place(tmp_path / "out") / "variants.vcf.gz")) as vcf:
+        own = ["blood", "blood:1"] if matched else []
+        assert list(vcf.header.samples) == ["tumour", "tumour:0", *own, "anna", "bela"]
 
 
 def people(shares):
