@@ -243,6 +243,9 @@ def why_left_out(name: str, rule: Rule, seen: Seen, levels: Levels, wanted: bool
         return why
     if not wanted and (why := _names_rows_often(name, seen, levels, rule)):
         return why
+    if not wanted and rule.kind == "category" and not seen.declared and _is_free(name, levels):
+        once = sum(count == 1 for count in levels.counts.values())
+        return f"text: {once:,} of {len(levels.counts):,} different answers are given once"
     if rule.kind in ("number", "date") and levels.many:
         return ""
     if levels.many:
@@ -275,6 +278,29 @@ def _names_rows_often(name: str, seen: Seen, levels: Levels, rule: Rule) -> str:
     if rule.kind == "category" and not seen.declared and most <= 2:
         return f"{REPEATED}: {distinct:,} different, each in at most 2 rows"
     return ""
+
+
+_FREE_NAME = re.compile(
+    r".*(comment|feedback|suggestion|specif|describe|explain|_text$|- text$|kommentar|bemerkung|"
+    r"anmerkung|angeben|sonstige|vorschl|coment|sugerenc|especifi|observaci|commentaire|remarque|"
+    r"pr[ée]cise|comment[io]|suggeriment|opmerking|toelichting|sugest).*",
+    re.IGNORECASE | re.DOTALL,
+)
+# Words of an answer, on average of the different ones, from which on it is a sentence.
+FREE_WORDS = 3
+# Different answers of a column that is named like one of free text.
+LEAST_FREE = 5
+
+
+def _is_free(name: str, levels: Levels) -> bool:
+    """Say whether a column of categories holds free text, of which some may be frequent."""
+    counts = levels.counts
+    if 2 * sum(count == 1 for count in counts.values()) < max(len(counts), LEAST_FREE):
+        return False
+    words = sum(len(text.split()) for text in counts)
+    if len(counts) >= LEAST_DISTINCT and words >= FREE_WORDS * len(counts):
+        return True
+    return len(counts) >= LEAST_FREE and bool(_FREE_NAME.fullmatch(name.strip()))
 
 
 _QUESTION = re.compile(

@@ -125,5 +125,15 @@ def match_levels(given: Iterable[str], known: Iterable[str]) -> dict[str, str]:
     return {text: level for text, level in found.items() if level is not None}
 
 
+def new_levels(given: Mapping[str, int], known: Iterable[str]) -> dict[str, int]:
+    """Return the levels that are none of the known ones, whatever their case, and their cells.
+
+    >>> new_levels({"bus": 3, "Ship": 1}, ["Bus"])
+    {'Ship': 1}
+    """
+    own = match_levels(given, known)
+    return {level: count for level, count in given.items() if level not in own}
+
+
 def _folded(level: str) -> str:
     return " ".join(level.casefold().split())

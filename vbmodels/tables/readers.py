@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from vbmodels.core.state import FloatArray
+from vbmodels.tables.answers import has_answer
 from vbmodels.tables.cells import DASH, MISSING, days_of, level_text, number_of
 from vbmodels.tables.columns import Rule, Unclear
 from vbmodels.tables.encoding import level_key
@@ -84,10 +85,10 @@ def columns_in(table: Any) -> list[list[Any]]:
         columns = [cells_at(table, place) for place in range(len(labels_of(table)))]
     else:
         columns = [list(column) for column in np.asarray(table, object).T]
-    return [[None if _blank(cell) else cell for cell in column] for column in columns]
+    return [[None if _is_blank(cell) else cell for cell in column] for column in columns]
 
 
-def _blank(cell: Any) -> bool:
+def _is_blank(cell: Any) -> bool:
     return is_missing(cell) or (isinstance(cell, str) and not cell.strip())
 
 
@@ -203,7 +204,9 @@ class CellReader:
         ('4', '4', '4', None)
         """
         if self.gone(cell):
-            return "no" if self.rule.blank_is_no else None
+            return "no" if self.rule.blank_is_no and _is_blank(cell) else None
+        if self.rule.answer:
+            return "yes" if has_answer(_text(cell), self.rule) else "no"
         if self.rule.kind == "yes or no":
             flag = _flag(cell, self.rule)
             if flag is None:
@@ -263,6 +266,8 @@ class CellReader:
                 values[n] = value
                 if isinstance(cell, str):
                     known[cell] = value
+            elif not _is_blank(cell):
+                values[n] = np.nan
         if np.isinf(values).any():
             raise ValueError(f"expected finite numbers in column {self.name!r}, found infinity")
         return values

@@ -45,6 +45,8 @@ class Column:
         The half of the scale that each answer is in, where ``levels`` are its two halves.
     label
         The name without tags, and without what columns of one question all begin with.
+    question
+        The column of the table that this is one answer of, where cells have several.
     """
 
     name: str
@@ -60,6 +62,12 @@ class Column:
     scale: str = ""
     halves: Mapping[str, str] = field(default_factory=dict)
     label: str = ""
+    question: str = ""
+
+    @property
+    def source(self) -> str:
+        """The column of the table that it is read from."""
+        return self.question or self.name
 
     @property
     def shown(self) -> str:
@@ -161,15 +169,16 @@ def recoded(levels: Levels, rule: Rule, cuts: Sequence[float] = ()) -> Levels:
     column = Column("", (), (), 0, rule=rule, cuts=tuple(cuts))
     names = pa.array(list(levels.counts), pa.string())
     counts: Counter[str] = Counter()
-    missing = levels.missing
+    missing = 0
     for name, count in zip(column.texts(names).to_pylist(), levels.counts.values(), strict=True):
         if name is None:
             missing += count
         else:
             counts[name] += count
     if rule.blank_is_no:
-        counts["no"] += missing
-        missing = 0
+        counts["no"] += levels.missing
+    else:
+        missing += levels.missing
     return Levels(dict(counts), missing, levels.many)
 
 
@@ -213,7 +222,7 @@ def encode(columns: Mapping[str, pa.Array], known: Sequence[Column]) -> Encoded:
     unknown: dict[str, dict[str, int]] = {}
     respelt: dict[str, dict[str, int]] = {}
     for column in known:
-        cells = column.texts(columns[column.name]).dictionary_encode()
+        cells = column.texts(columns[column.source]).dictionary_encode()
         names = cells.dictionary.to_pylist()
         at = cells.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
         own = match_levels(names, column.places)

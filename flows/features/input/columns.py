@@ -35,6 +35,7 @@ from vbmodels.features.table import (
     take_codes,
     why_left_out,
 )
+from vbmodels.tables.answers import split_questions
 from vbmodels.tables.column_table import USED, ColumnRead, column_read
 from vbmodels.tables.columns import Rule, Unclear
 from vbmodels.tables.levels import Levels
@@ -120,7 +121,11 @@ def columns_of(
     InputError
         If no column is left.
     """
-    rules, _ = rules_of(seen, settings)
+    least, most = settings.rare_below, settings.max_levels
+    split = split_questions(
+        rules_of(seen, settings)[0], seen, levels, settings.categories, least, most
+    )
+    rules, seen, levels = split.rules, split.seen, split.levels
     kept: list[Column] = []
     reasons: dict[str, str] = {}
     shown: dict[str, Levels] = {}
@@ -144,14 +149,13 @@ def columns_of(
             reasons[name] = why
             continue
         scale = _scale(name, found, seen[name], settings, cuts)
-        least = 0 if scale else settings.rare_below
-        column = order_levels(name, found, least, settings.max_levels)
+        column = order_levels(name, found, 0 if scale else least, most)
         if scale is not None and not column.joined:
             column = replace(column, ordered=scale.levels, scale=scale.kind)
             if not cuts:
                 ends = f"{scale.levels[0]} to {scale.levels[-1]}"
                 rule = replace(rule, remark=_with(rule.remark, ends))
-        kept.append(replace(column, rule=rule, cuts=cuts))
+        kept.append(replace(column, rule=rule, cuts=cuts, question=split.source.get(name, "")))
         rules[name] = rule
     _refuse_long({name: shown[name] for name in rules}, reasons, settings)
     if not kept:
@@ -165,6 +169,7 @@ def columns_of(
     names = shown_names(used_names)
     kept = [replace(column, label=name) for column, name in zip(kept, names, strict=True)]
     warnings = [
+        *map(split.in_words, split.several),
         *_on_repeated(reasons, shown),
         *_on_measured(reasons),
         *_on_rare(kept, settings),
