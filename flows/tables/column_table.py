@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from flows.settings.tables import TableSettings
-from flows.tables.names import listed
+from flows.tables.names import listed, shown_names
 from flows.tables.table import Table, matches
 from vbmodels.tables.answers import several_answers
 from vbmodels.tables.column_table import ColumnRead
@@ -276,9 +276,17 @@ def _grouped(columns: Sequence[ColumnRead]) -> list[ColumnRead]:
 
 
 def in_lines(columns: Sequence[ColumnRead], most: int = 60, width: int = 0) -> list[str]:
-    """Return the table as lines of a terminal that is ``width`` wide (0: any width)."""
+    """Return the table as lines of a terminal that is ``width`` wide (0: any width).
+
+    Long names are without what they have in common, see `flows.tables.names.shown_names`.
+    """
     if not columns:
         return []
+    names = shown_names([one.name for one in columns])
+    columns = [
+        replace(one, name=name) if len(one.name) > _MOST_WIDTH else one
+        for one, name in zip(columns, names, strict=True)
+    ]
     columns = _grouped(columns) if len(columns) > _FEW else columns
     cells = [
         HEADINGS,

@@ -384,11 +384,13 @@ def _two_signs(parts: pa.StructArray) -> BoolArray:
 
 
 def without_words(cells: pa.Array, rule: Rule) -> pa.Array:
-    """Turn `NOT_ASKED` into a missing cell, and - where the rule says so."""
+    """Turn `NOT_ASKED` into a missing cell, and what else the rule says is one."""
     if typed(cells):
         return cells
-    gone = pa.array([NOT_ASKED, DASH] if rule.dash_is_missing else [NOT_ASKED])
-    return pc.if_else(pc.is_in(cells, value_set=gone), pa.scalar(None, pa.string()), cells)
+    words = [NOT_ASKED, rule.absent or NOT_ASKED, DASH if rule.dash_is_missing else NOT_ASKED]
+    return pc.if_else(
+        pc.is_in(cells, value_set=pa.array(words)), pa.scalar(None, pa.string()), cells
+    )
 
 
 def numbers(cells: pa.Array, rule: Rule) -> tuple[FloatArray, BoolArray]:

@@ -131,11 +131,11 @@ def test_partitions_and_later_files_do_not_change_which_columns_are_split(tmp_pa
     files = tmp_path / "in"
     files.mkdir()
     written(files / "a.csv", rows[:120])
-    one = fitted(capsys, whole, tmp_path / "one")
+    fitted(capsys, whole, tmp_path / "one")
     fitted(capsys, files, tmp_path / "two", "--set", "partitions=2")
     written(files / "b.csv", rows[120:])
     more = ("--set", "partitions=3", "--since", "latest")
-    two = fitted(capsys, files, tmp_path / "two", *more)
+    fitted(capsys, files, tmp_path / "two", *more)
     known = [dictionary(tmp_path / name) for name in ("one", "two")]
     assert known[0] == known[1]
     assert sum(column.question == HOW for column in known[0]) == len(OPTIONS)
@@ -209,3 +209,65 @@ def test_the_estimator_reads_surveys_as_the_command(tmp_path, capsys):
     table.loc[0, HOW] = "BUS, helicopter"
     with pytest.warns(match="never saw.*helicopter"):
         model.transform(table)
+
+
+AGREE = {
+    "en": ["Strongly disagree", "Disagree", "Agree", "Strongly agree", "Not applicable"],
+    "de": ["Stimme nicht zu", "Teils/teils", "Stimme zu", "Entfällt"],
+    "es": ["Muy insatisfecho", "Insatisfecho", "Satisfecho", "Muy satisfecho", "No aplica"],
+    "fr": ["Jamais", "Rarement", "Souvent", "Toujours", "Sans objet"],
+}
+
+
+@pytest.mark.parametrize("language", AGREE)
+def test_what_does_not_apply_stands_beside_a_scale(language, tmp_path, capsys):
+    words = AGREE[language]
+    rng = np.random.default_rng(3)
+    rows = [{f"q{d}": str(rng.choice(words)) for d in range(4)} for _ in range(200)]
+    path = written(tmp_path / "t.csv", rows)
+    found = checked(capsys, path)
+    count = sum(row["q0"] == words[-1] for row in rows)
+    first = f"ordered category ({words[-1]!r} is missing: {count} cells"
+    assert found["columns"][0]["read_as"] == f"{first}, {words[0]} to {words[-2]})"
+    fitted(capsys, path, tmp_path / "out")
+    known = dictionary(tmp_path / "out")
+    assert all(set(column.ordered) == set(column.levels) == {*words[:-1]} for column in known)
+    whole = checked(capsys, path, "--set", "categories=q0")
+    assert words[-1] in whole["columns"][0]["holds"] or "5 levels" in whole["columns"][0]["holds"]
+    assert LatentFeatures(1).fit(pd.DataFrame(rows)).categories_[0].count(words[-1]) == 0
+
+
+def test_events_of_redcap_are_named_with_what_to_do(tmp_path, capsys):
+    rows = [
+        {"record_id": i, "redcap_event_name": event, "q1": "ab"[i % 2], "q2": "xyz"[i % 3]}
+        for i in range(60)
+        for event in ("baseline_arm_1", "month_3_arm_1")
+    ]
+    path = written(tmp_path / "t.csv", rows)
+    code, _, err = run(capsys, "check", "features", path)
+    assert code == 2
+    assert "2 values: baseline_arm_1, month_3_arm_1" in err
+    assert "a row for each value of record_id, a column for each of redcap_event_name" in err
+    with pytest.raises(ValueError, match="redcap_event_name"):
+        LatentFeatures(2).fit(pd.DataFrame(rows).astype(str))
+    one = written(tmp_path / "one.csv", rows[::2])
+    assert [c["used"] for c in checked(capsys, one)["columns"]][-2:] == ["yes", "yes"]
+
+
+@pytest.mark.parametrize(("yes", "no"), [("1", "0"), ("Checked", "Unchecked")])
+def test_boxes_of_redcap_are_yes_or_no(yes, no, tmp_path, capsys):
+    rng = np.random.default_rng(4)
+    rows = [{f"q3___{d}": yes if rng.random() < 0.4 else no for d in range(3)} for _ in range(80)]
+    found = checked(capsys, written(tmp_path / "t.csv", rows))
+    assert [one["read_as"] for one in found["columns"]] == ["yes/no"] * 3
+
+
+def test_long_names_are_shown_without_what_they_have_in_common(tmp_path, capsys):
+    start = "Please rate each of the following statements about your work"
+    rows = [
+        {f"<p>{start} - <b>I like it</b></p>": "ab"[i % 2], f"{start} - It pays": "ab"[i % 3 % 2]}
+        for i in range(40)
+    ]
+    code, said, _ = run(capsys, "check", "features", written(tmp_path / "t.csv", rows))
+    assert code == 0
+    assert [line.split("  ")[0] for line in said.splitlines()[2:4]] == ["I like it", "It pays"]

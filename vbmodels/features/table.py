@@ -244,17 +244,12 @@ def why_left_out(name: str, rule: Rule, seen: Seen, levels: Levels, wanted: bool
     if not wanted and (why := _names_rows_often(name, seen, levels, rule)):
         return why
     if not wanted and rule.kind == "category" and not seen.declared and _is_free(name, levels):
-        once = sum(count == 1 for count in levels.counts.values())
-        return f"text: {once:,} of {len(levels.counts):,} different answers are given once"
+        return f"text: most of {len(levels.counts):,} different answers are given once"
     if rule.kind in ("number", "date") and levels.many:
         return ""
     if levels.many:
         return "more than 10,000 categories"
-    if len(levels.counts) > 1:
-        return ""
-    if rule.kind == "yes or no" and seen.words and seen.missing > sum(seen.words.values()):
-        return "one category only: write its blank cells as no, if they are"
-    return "one category only"
+    return "" if len(levels.counts) > 1 else "one category only"
 
 
 # What the reason begins with why a column is left out whose ids name several rows each.
@@ -294,13 +289,11 @@ LEAST_FREE = 5
 
 def _is_free(name: str, levels: Levels) -> bool:
     """Say whether a column of categories holds free text, of which some may be frequent."""
-    counts = levels.counts
-    if 2 * sum(count == 1 for count in counts.values()) < max(len(counts), LEAST_FREE):
-        return False
-    words = sum(len(text.split()) for text in counts)
-    if len(counts) >= LEAST_DISTINCT and words >= FREE_WORDS * len(counts):
-        return True
-    return len(counts) >= LEAST_FREE and bool(_FREE_NAME.fullmatch(name.strip()))
+    different, once = len(levels.counts), [*levels.counts.values()].count(1)
+    words = sum(len(text.split()) for text in levels.counts)
+    named = different >= LEAST_FREE and bool(_FREE_NAME.fullmatch(name.strip()))
+    long = different >= LEAST_DISTINCT and words >= FREE_WORDS * different
+    return 2 * once >= different and (named or long)
 
 
 _QUESTION = re.compile(
@@ -312,6 +305,12 @@ _ANSWER = re.compile(
     r"(.*[ _.-])?(response|answer|value|score|rating|reply)s?([ _.-]?(code|label|text))?",
     re.IGNORECASE,
 )
+
+
+_EVENTS = re.compile(
+    r"redcap_(event_name|repeat_instrument)|event[ _]name|repeat[ _]instrument", re.I
+)
+"""Columns of REDCap that say which of a record's rows one is."""
 
 
 def long_format(levels: Mapping[str, Levels], reasons: Mapping[str, str]) -> tuple[str, ...]:
@@ -338,6 +337,10 @@ def long_format(levels: Mapping[str, Levels], reasons: Mapping[str, str]) -> tup
         name for name, why in reasons.items() if why.startswith(REPEATED) and levels[name].counts
     ]
     kept = [name for name in levels if name not in reasons]
+    for name, found in levels.items():
+        if _EVENTS.fullmatch(name.strip()) and len(found.counts) + (found.missing > 0) > 1:
+            records = (n for n, why in reasons.items() if why.startswith(("id", REPEATED)))
+            return next(records, ""), name, ""
     named = [name for name in levels if _QUESTION.fullmatch(name.strip())]
     answers = [name for name in kept if _ANSWER.fullmatch(name.strip())]
     questions = named or (kept if len(kept) == 2 else [])

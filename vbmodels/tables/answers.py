@@ -1,4 +1,4 @@
-"""Several answers in a cell, such as "Bus; Train": columns that have such cells, and the answers.
+"""Surveys' columns: of several answers in a cell, such as "Bus; Train", and with "Not applicable".
 
 Every answer that is not rare becomes a column of yes and no (`split_questions`). What sets answers
 apart is found by where they stand in a cell: alone, first, between others or last. An answer to a
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vbmodels.tables.cells import DASH, NOT_ASKED
 from vbmodels.tables.columns import Rule
 from vbmodels.tables.levels import Levels
+from vbmodels.tables.scales import beside_scale
 from vbmodels.tables.seen import Seen
 
 MARKS = (";", "|", "\n", ",")
@@ -102,7 +103,7 @@ def _set_apart(counts: Mapping[str, int], mark: str) -> Several | None:
     places: dict[str, Counter[str]] = {}
     several = 0
     for cell, count in counts.items():
-        parts = parts_of(cell, mark)
+        parts = [] if cell in (DASH, NOT_ASKED) else parts_of(cell, mark)
         between = ["between"] * (len(parts) - 2)
         named = ["first", *between, "last"] if len(parts) > 1 else ["alone"]
         several += count if len(parts) > 1 else 0
@@ -117,9 +118,8 @@ def _set_apart(counts: Mapping[str, int], mark: str) -> Several | None:
         and sum(together[part] for part in moving) >= LEAST_MOVING * sum(together.values())
         and 2 * sum(places[part].total() for part in moving) >= in_all
     )
-    if not enough:
-        return None
-    return Several(mark, several, {part: of.total() for part, of in places.items()})
+    found = Several(mark, several, {part: of.total() for part, of in places.items()})
+    return found if enough else None
 
 
 @dataclass(frozen=True)
@@ -147,15 +147,13 @@ class Split:
         one = self.several[name]
         own = [self.rules[new].answer for new, source in self.source.items() if source == name]
         others = sorted(set(one.counts) - set(own))
-        line = (
+        cells = sum(one.counts[answer] for answer in others)
+        some = ", ".join(answer[:40] for answer in others[:3])
+        rare = f", {len(others):,} rare ones are not ({cells:,} cells, such as {some})"
+        return (
             f"{called or name}: {one.cells:,} cells hold several answers, set apart by "
-            f"{one.mark!r}; {len(own)} answers are columns of yes and no"
+            f"{one.mark!r}; {len(own)} answers are columns of yes and no{rare if others else ''}."
         )
-        if others:
-            cells = sum(one.counts[answer] for answer in others)
-            some = ", ".join(answer[:40] for answer in others[:3])
-            line += f", {len(others):,} rare ones are not ({cells:,} cells, such as {some})"
-        return f"{line}."
 
 
 def split_questions(
@@ -167,6 +165,8 @@ def split_questions(
     most: int = 10_000,
 ) -> Split:
     """Return a table's columns with one of yes and no for each answer where cells hold several.
+
+    What stands beside a scale, such as "Not applicable", is missing.
 
     Parameters
     ----------
@@ -185,17 +185,18 @@ def split_questions(
     """
     split = Split()
     for name, rule in rules.items():
-        one, found = seen[name], None
-        if rule.kind == "category" and not one.declared and name not in whole:
-            found = several_answers(levels[name].counts)
+        one, may = seen[name], not seen[name].declared and name not in whole
+        found = several_answers(levels[name].counts) if may and rule.kind == "category" else None
         if found is None:
+            if may and (word := beside_scale(levels[name].counts)):
+                cells = levels[name].counts[word]
+                rule = replace(rule, absent=word, remark=f"{word!r} is missing: {cells:,} cells")
             split.rules[name], split.seen[name], split.levels[name] = rule, one, levels[name]
             continue
         split.several[name] = found
         ordered = sorted(found.counts, key=lambda answer: (-found.counts[answer], answer))
-        for answer in ordered[:most]:
-            if found.counts[answer] < max(least, 2) or answer in (DASH, NOT_ASKED):
-                continue
+        frequent = [answer for answer in ordered if found.counts[answer] >= max(least, 2)]
+        for answer in frequent[:most]:
             new = f"{name} [{answer}]"
             split.rules[new] = Rule(
                 "yes or no",

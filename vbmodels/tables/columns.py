@@ -77,6 +77,8 @@ class Rule:
         one answer (`vbmodels.tables.answers`).
     others
         All answers of these cells.
+    absent
+        A category that is a missing cell.
     """
 
     kind: Kind = "category"
@@ -89,6 +91,7 @@ class Rule:
     mark: str = ""
     answer: str = ""
     others: tuple[str, ...] = ()
+    absent: str = ""
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-YES = ("1", "1.0", "true", "t", "yes", "y", "on", "ja", "oui", "si", "sí", "sì", "sim")
-NO = ("0", "0.0", "false", "f", "no", "n", "off", "nein", "nee", "non", "não", "nao")
+YES = ("1", "1.0", "true", "t", "yes", "y", "on", "ja", "oui", "si", "sí", "sì", "sim", "checked")
+NO = ("0", "0.0", "false", "f", "no", "n", "off", "nein", "nee", "non", "não", "nao", "unchecked")
 """Words of the two levels of a column that says yes or no, in small letters."""
 
 POSITIVE = (

@@ -194,7 +194,8 @@ class CellReader:
         text = cell.strip()
         if self.declared:
             return not text
-        return text in _MISSING or (text == DASH and self.rule.dash_is_missing)
+        dash = text == DASH and self.rule.dash_is_missing
+        return dash or text in _MISSING or text == self.rule.absent
 
     def level(self, cell: Any) -> str | None:
         """Return the category of a cell as text; None where it is missing.

@@ -16,7 +16,6 @@ from flows.features.input.categories import (
     halve,
     order_levels,
     recoded,
-    shown_names,
 )
 from flows.features.input.pairs import Survey, best_cut, by_no_chance, place_of_yes, reason_of_gaps
 from flows.features.settings import FeatureSettings
@@ -24,7 +23,7 @@ from flows.one_table import CheckedColumns
 from flows.storage import InputFile
 from flows.tables.column_table import suggestions
 from flows.tables.mixed import NUMBER
-from flows.tables.names import in_files, listed
+from flows.tables.names import in_files, listed, shown_names
 from flows.tables.roles import column_rules, merge_seen, unclear_faults
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.table import (
@@ -290,11 +289,11 @@ def _refuse_long(
         file="the data",
         column=question,
         expected="one row for all answers of a respondent",
-        found=f"a row for each of {len(levels[question].counts)} questions: "
+        found=f"a row for each of its {len(levels[question].counts)} values: "
         f"{listed(list(levels[question].counts), 3)}",
-        remedy=f"pivot it: a row for each value of {ids}, a column for each of {question}, "
-        f"{answer} as cells. To describe each row, name the columns to use (--set "
-        f"include={question},...)",
+        remedy=f"pivot it (a row for each value of {ids}, a column for each of {question}, "
+        f"{answer} as cells), or give the rows of one value. To describe each row, name the "
+        f"columns to use (--set include={question},...)",
     )
 
 
