@@ -146,7 +146,7 @@ def shown_names(names: Sequence[str]) -> list[str]:
     found = []
     for name, some in zip(plain, starts, strict=True):
         start = max((one for one in some if common[one] > 1), key=len, default="")
-        rest = name[len(start) :]
+        rest = name[len(start) :].lstrip("- ")
         found.append(rest.removesuffix("]") if start.endswith("[") else rest)
     counts = Counter(found)
     best = zip(names, plain, found, strict=True)

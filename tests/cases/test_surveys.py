@@ -227,7 +227,7 @@ def test_what_does_not_apply_stands_beside_a_scale(language, tmp_path, capsys):
     path = written(tmp_path / "t.csv", rows)
     found = checked(capsys, path)
     count = sum(row["q0"] == words[-1] for row in rows)
-    first = f"ordered category ({words[-1]!r} is missing: {count} cells"
+    first = f"ordered category (missing: {words[-1]!r} {count}"
     assert found["columns"][0]["read_as"] == f"{first}, {words[0]} to {words[-2]})"
     fitted(capsys, path, tmp_path / "out")
     known = dictionary(tmp_path / "out")
@@ -260,6 +260,19 @@ def test_boxes_of_redcap_are_yes_or_no(yes, no, tmp_path, capsys):
     rows = [{f"q3___{d}": yes if rng.random() < 0.4 else no for d in range(3)} for _ in range(80)]
     found = checked(capsys, written(tmp_path / "t.csv", rows))
     assert [one["read_as"] for one in found["columns"]] == ["yes/no"] * 3
+
+
+def test_codes_of_several_answers_are_split_as_words_are(tmp_path, capsys):
+    rng = np.random.default_rng(5)
+    rows = [
+        {"Q1": ",".join(code for code in "12345" if rng.random() < 0.5), "Q2": "ab"[i % 2]}
+        for i in range(200)
+    ]
+    found = checked(capsys, written(tmp_path / "t.csv", rows))
+    names = [one["name"] for one in found["columns"] if one["used"] == "yes"]
+    assert sorted(names) == [*(f"Q1 [{code}]" for code in "12345"), "Q2"]
+    with pytest.warns(match="Q1: .* cells hold several answers"):
+        LatentFeatures(1).fit(pd.DataFrame(rows))
 
 
 def test_long_names_are_shown_without_what_they_have_in_common(tmp_path, capsys):

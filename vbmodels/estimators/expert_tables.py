@@ -193,8 +193,7 @@ class ExpertTable(LoopEstimator):
 
     def _found_readers(self, seen: list[Seen], cells: list[Any]) -> list[CellReader]:
         """Return how every column is read; columns may share a name."""
-        by_place = {str(d): one for d, one in enumerate(seen)}
-        rules, unclear = rules_of(by_place, names=self._names)
+        rules, unclear = rules_of({str(d): one for d, one in enumerate(seen)}, names=self._names)
         return readers_of(self._names, cells, seen, rules, unclear)
 
     def _encoding_of(

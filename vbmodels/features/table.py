@@ -207,6 +207,9 @@ def measured_in_words(rule: Rule) -> str:
     return f"{'dates' if rule.kind == 'date' else 'measurements'}, not categories"
 
 
+_SEVERAL_CODES = re.compile(r"\d+(\s*[,;|]\s*\d+)+\s*[,;|]?")
+
+
 def take_codes(
     seen: Mapping[str, Seen],
     rules: Mapping[str, Rule],
@@ -220,7 +223,8 @@ def take_codes(
     """
     read = {}
     for name, one in unclear.items():
-        if one.mend and seen[name].numbers and not seen[name].measured:
+        codes = all(map(_SEVERAL_CODES.fullmatch, seen[name].odd)) or not seen[name].measured
+        if one.mend and seen[name].numbers and codes:
             read[name] = Rule(remark=f"codes and words: {one.found}")
         elif not cut and 2 * max(seen[name].dates.values(), default=0) > seen[name].cells:
             read[name] = Rule("date")

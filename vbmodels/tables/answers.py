@@ -111,12 +111,12 @@ def _set_apart(counts: Mapping[str, int], mark: str) -> Several | None:
             places.setdefault(part, Counter())[place] += count
     together = {part: of.total() - of["alone"] for part, of in places.items() if of.total() > 1}
     moving = [part for part in together if len(+places[part]) > 1]
-    in_all = sum(of.total() for of in places.values())
     enough = (
         several >= LEAST_CELLS
         and len(moving) > 1
         and sum(together[part] for part in moving) >= LEAST_MOVING * sum(together.values())
-        and 2 * sum(places[part].total() for part in moving) >= in_all
+        and 2 * sum(places[part].total() for part in moving)
+        >= sum(of.total() for of in places.values())
     )
     found = Several(mark, several, {part: of.total() for part, of in places.items()})
     return found if enough else None
@@ -147,8 +147,8 @@ class Split:
         one = self.several[name]
         own = [self.rules[new].answer for new, source in self.source.items() if source == name]
         others = sorted(set(one.counts) - set(own))
-        cells = sum(one.counts[answer] for answer in others)
         some = ", ".join(answer[:40] for answer in others[:3])
+        cells = sum(one.counts[answer] for answer in others)
         rare = f", {len(others):,} rare ones are not ({cells:,} cells, such as {some})"
         return (
             f"{called or name}: {one.cells:,} cells hold several answers, set apart by "
@@ -189,8 +189,8 @@ def split_questions(
         found = several_answers(levels[name].counts) if may and rule.kind == "category" else None
         if found is None:
             if may and (word := beside_scale(levels[name].counts)):
-                cells = levels[name].counts[word]
-                rule = replace(rule, absent=word, remark=f"{word!r} is missing: {cells:,} cells")
+                remark = f"missing: {word!r} {levels[name].counts[word]:,}"
+                rule = replace(rule, absent=word, remark=remark)
             split.rules[name], split.seen[name], split.levels[name] = rule, one, levels[name]
             continue
         split.several[name] = found

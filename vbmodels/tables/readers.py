@@ -194,8 +194,8 @@ class CellReader:
         text = cell.strip()
         if self.declared:
             return not text
-        dash = text == DASH and self.rule.dash_is_missing
-        return dash or text in _MISSING or text == self.rule.absent
+        is_word = text in _MISSING or text == self.rule.absent
+        return is_word or (text == DASH and self.rule.dash_is_missing)
 
     def level(self, cell: Any) -> str | None:
         """Return the category of a cell as text; None where it is missing.
