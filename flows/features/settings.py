@@ -12,6 +12,8 @@ from vbmodels.features.options import FeatureOptions
 
 AFTER_DRAWS = 9
 """Sweeps after the last draw of laplace: those that set the weights."""
+LEAST_VARIATIONAL = 61
+"""Fewest sweeps of variational: those of the search's chains, and one more."""
 LEAST_MULTINOMIAL = 24
 """Fewest sweeps of multinomial, of which all but one may be halved steps and set weights."""
 
@@ -69,7 +71,7 @@ class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ig
     @model_validator(mode="after")
     def _enough_sweeps(self) -> FeatureSettings:
         least = {
-            "variational": 1,
+            "variational": LEAST_VARIATIONAL,
             "multinomial": LEAST_MULTINOMIAL,
             "laplace": self.warmup + self.draws + AFTER_DRAWS,
         }[self.inference]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 from flows.settings.tables import TableSettings
-from flows.tables.names import listed
+from flows.tables.names import listed, shown_names
 from flows.tables.table import Table, matches
+from vbmodels.tables.answers import several_answers
 from vbmodels.tables.column_table import ColumnRead
 from vbmodels.tables.columns import (
     NumberForm,
@@ -25,7 +26,6 @@ from vbmodels.tables.levels import Levels
 from vbmodels.tables.seen import DECIMAL_COMMA, Seen, sentinels_of
 
 _MOST_WIDTH, _KIND_WIDTH, _LEAST_WIDTH, _SHORT = 44, 56, 8, 12  # characters of terminals' cells
-_MARKS, _COMBINED = (";", "|", ","), 6  # between answers of a cell; least combinations of them
 _FEW, _LIKE = 30, 3  # columns that have a line each; numbered ones that join another beyond that
 _LIKE_MISSING = re.compile(
     r"refused?|don.?t know|dk|no answer|not? applicable|not asked|missing|skipped|unknown|"
@@ -97,25 +97,9 @@ def suggestions(
 
 
 def _several_answers(levels: Mapping[str, Levels], used: Sequence[str]) -> list[str]:
-    """Say which columns look as if their cells held several answers each."""
-    found = []
-    for name in used:
-        counts = levels[name].counts if name in levels else {}
-        for mark in _MARKS if len(counts) >= _COMBINED else ():
-            several = [level for level in counts if mark in level]
-            answers = {part.strip() for level in counts for part in level.split(mark)}
-            if 2 * len(several) >= len(counts) >= 2 * len(answers):
-                found.append(
-                    f"{name} ({len(answers)} answers in {len(counts):,} combinations, such as "
-                    f"{several[0]!r})"
-                )
-                break
-    if not found:
-        return []
-    return [
-        f"Cells look like several answers each: {_some(found)}. Give each answer a column of "
-        "yes and no."
-    ]
+    """Say which columns' cells hold several answers each."""
+    found = [name for name in used if name in levels and several_answers(levels[name].counts)]
+    return [f"Cells hold several answers each: {_some(found)}."] if found else []
 
 
 def numbers_in_text(seen: Mapping[str, Seen], rules_of: Mapping[str, Rule]) -> list[str]:
@@ -186,19 +170,19 @@ def _missing_setting(
 
 
 def _spellings(levels: Mapping[str, Levels], used: Sequence[str]) -> list[str]:
-    found = []
-    for name in used:
-        if name not in levels:
-            continue
-        alike: dict[str, list[str]] = {}
-        for level in levels[name].counts:
-            alike.setdefault(" ".join(level.casefold().split()), []).append(level)
-        twice = next((group for group in alike.values() if len(group) > 1), None)
-        if twice:
-            found.append(f"{name} ({' and '.join(map(repr, twice[:3]))})")
+    groups = {name: _alike(levels[name].counts) for name in used if name in levels}
+    found = [f"{name} ({' and '.join(map(repr, of[:3]))})" for name, of in groups.items() if of]
     if not found:
         return []
     return [f"Levels that differ by case or blanks alone count as different: {_some(found)}."]
+
+
+def _alike(levels: Iterable[str]) -> list[str]:
+    """Return levels that differ by case or blanks alone."""
+    alike: dict[str, list[str]] = {}
+    for level in levels:
+        alike.setdefault(" ".join(level.casefold().split()), []).append(level)
+    return next((group for group in alike.values() if len(group) > 1), [])
 
 
 def _some(names: Sequence[str]) -> str:
@@ -292,9 +276,17 @@ def _grouped(columns: Sequence[ColumnRead]) -> list[ColumnRead]:
 
 
 def in_lines(columns: Sequence[ColumnRead], most: int = 60, width: int = 0) -> list[str]:
-    """Return the table as lines of a terminal that is ``width`` wide (0: any width)."""
+    """Return the table as lines of a terminal that is ``width`` wide (0: any width).
+
+    Long names are without what they have in common, see `flows.tables.names.shown_names`.
+    """
     if not columns:
         return []
+    names = shown_names([one.name for one in columns])
+    columns = [
+        replace(one, name=name) if len(one.name) > _MOST_WIDTH else one
+        for one, name in zip(columns, names, strict=True)
+    ]
     columns = _grouped(columns) if len(columns) > _FEW else columns
     cells = [
         HEADINGS,

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from flows.tables.cells import decoded, is_text
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.tables import cells as rules
-from vbmodels.tables.cells import DASH, MISSING, PLUS, Order
+from vbmodels.tables.answers import has_answer
+from vbmodels.tables.cells import DASH, MISSING, NOT_ASKED, PLUS, Order
 from vbmodels.tables.columns import Rule
 from vbmodels.tables.levels import DATE_CELL, NO, YES
 from vbmodels.tables.seen import (
@@ -60,6 +61,7 @@ def taken(
     missing: Sequence[str] = (),
     semicolons: bool = False,
     where: Where | None = None,
+    not_asked: bool = False,
 ) -> tuple[pa.Array, Seen]:
     """Return a file's column as doubles or as text, and what it was seen to hold.
 
@@ -73,6 +75,9 @@ def taken(
         Whether the file sets its columns apart by semicolons.
     where
         Where each row is, where that is known.
+    not_asked
+        Whether words of missing cells are `NOT_ASKED` where all others say yes or no: there blank
+        cells may be a no (`Rule.blank_is_no`).
     """
     declared = pa.types.is_dictionary(column.type)
     order = _order_of(column) if declared and column.type.ordered else ()
@@ -111,6 +116,9 @@ def taken(
     text = pc.utf8_trim_whitespace(cells.cast(pa.string()))
     whole = text
     text, seen = _seen_text(text, missing, declared, semicolons)
+    if not_asked and seen.words and seen.flags == seen.cells:
+        odd = pc.and_(text.is_null(), pc.not_equal(whole, ""))
+        text = pc.if_else(odd, NOT_ASKED, text)
     if where is not None and seen.examples:
         examples = {
             form: (cell, where(pc.index(whole, cell).as_py()))
@@ -375,11 +383,14 @@ def _two_signs(parts: pa.StructArray) -> BoolArray:
     return np.asarray(pc.fill_null(pc.and_(trailing, pc.invert(plain)), False))
 
 
-def without_dash(cells: pa.Array, rule: Rule) -> pa.Array:
-    """Turn - into a missing cell, where the rule says so."""
-    if typed(cells) or not rule.dash_is_missing:
+def without_words(cells: pa.Array, rule: Rule) -> pa.Array:
+    """Turn `NOT_ASKED` into a missing cell, and what else the rule says is one."""
+    if typed(cells):
         return cells
-    return pc.if_else(pc.equal(cells, DASH), pa.scalar(None, pa.string()), cells)
+    words = [NOT_ASKED, rule.absent or NOT_ASKED, DASH if rule.dash_is_missing else NOT_ASKED]
+    return pc.if_else(
+        pc.is_in(cells, value_set=pa.array(words)), pa.scalar(None, pa.string()), cells
+    )
 
 
 def numbers(cells: pa.Array, rule: Rule) -> tuple[FloatArray, BoolArray]:
@@ -393,6 +404,7 @@ def numbers(cells: pa.Array, rule: Rule) -> tuple[FloatArray, BoolArray]:
     values, wrong
         NaN where a cell is missing or cannot be read; [N] each.
     """
+    blank = np.asarray(pc.is_null(cells, nan_is_null=True))
     if typed(cells):
         values = np.array(cells.to_numpy(zero_copy_only=False))
         values[np.isnan(values)] = np.nan  # of one bit pattern
@@ -401,11 +413,11 @@ def numbers(cells: pa.Array, rule: Rule) -> tuple[FloatArray, BoolArray]:
             wrong = ~np.isnan(values) & ~(np.isin(values, [0.0, 1.0]) & (rule.kind == FLAG))
         values = np.where(wrong, np.nan, values) if wrong.any() else values
     else:
-        cells = without_dash(cells, rule)
+        cells = without_words(cells, rule)
         values = _read(cells, rule)
         wrong = np.asarray(cells.is_valid()) & np.isnan(values)
     if rule.blank_is_no:
-        values = np.where(np.isnan(values) & ~wrong, 0.0, values)
+        values = np.where(blank, 0.0, values)
     return values, wrong
 
 
@@ -454,11 +466,15 @@ def texts(cells: pa.Array, rule: Rule | None = None) -> pa.Array:
     >>> texts(pa.array([1.0, 0.5, None])).to_pylist(), texts(pa.array(["4.0", "04"])).to_pylist()
     (['1', '0.5', None], ['4', '04'])
     """
+    if rule is not None and rule.kind == FLAG and not rule.answer:
+        values = numbers(cells, rule)[0]
+        return pa.array(np.where(values > 0.5, "yes", "no"), pa.string(), mask=np.isnan(values))
     if rule is not None:
-        cells = without_dash(cells, rule)
-        if rule.kind == FLAG:
-            values = numbers(cells, rule)[0]
-            return pa.array(np.where(values > 0.5, "yes", "no"), pa.string(), mask=np.isnan(values))
+        cells = without_words(cells, rule)
+        if rule.answer:
+            coded = texts(cells).dictionary_encode()
+            flags = [has_answer(cell, rule) for cell in coded.dictionary.to_pylist()]
+            return pc.if_else(pa.array(flags, pa.bool_()), "yes", "no").take(coded.indices)
         if rule.kind == NUMBER and not typed(cells):
             cells = pa.array(numbers(cells, rule)[0], from_pandas=True)
     if not typed(cells):

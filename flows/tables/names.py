@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import itertools
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 import numpy as np
@@ -123,6 +126,31 @@ def listed(names: Sequence[str], most: int = 20) -> str:
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(name if len(name) <= 80 else f"{name[:77]}..." for name in names[:most]) + more
+
+
+_BREAKS = re.compile(r" [-|/] |: |\? |\. |\[")
+# Characters that names of columns have in common, from which on they are cut.
+LEAST_COMMON = 10
+
+
+def shown_names(names: Sequence[str]) -> list[str]:
+    """Return names of columns without tags, and without the question that several begin with.
+
+    >>> shown_names(["<p>How do you rate &ndash; Price</p>", "How do you rate - Speed", "age"])
+    ['Price', 'Speed', 'age']
+    """
+    plain = [html.unescape(re.sub("<[^<>]*>", " ", name)) for name in names]
+    plain = [" ".join(name.replace("–", "-").replace("—", "-").split()) for name in plain]
+    starts = [[name[: one.end()] for one in _BREAKS.finditer(name)] for name in plain]
+    common = Counter(start for some in starts for start in some if len(start) >= LEAST_COMMON)
+    found = []
+    for name, some in zip(plain, starts, strict=True):
+        start = max((one for one in some if common[one] > 1), key=len, default="")
+        rest = name[len(start) :].lstrip("- ")
+        found.append(rest.removesuffix("]") if start.endswith("[") else rest)
+    counts = Counter(found)
+    best = zip(names, plain, found, strict=True)
+    return [rest if rest and counts[rest] == 1 else clean or name for name, clean, rest in best]
 
 
 _FEW_NAMES = 3

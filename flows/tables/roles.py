@@ -222,7 +222,7 @@ def take(rows: pa.Table, checker: Checker, settings: TableSettings, one_file: bo
     cells, seen = {}, {}
     for name in table.others_in(rows.column_names):
         missing, semicolons = settings.missing_in(name), checker.separator == ";"
-        cells[name], seen[name] = mixed.taken(rows[name], missing, semicolons, where)
+        cells[name], seen[name] = mixed.taken(rows[name], missing, semicolons, where, True)
     named = {WEIGHT: pa.array(np.ones(len(rows)))}
     named |= {column.name: _read_named(rows, column) for column in table.columns}
     contents = Contents(seen, weights=WeightSums.of(named[WEIGHT]))

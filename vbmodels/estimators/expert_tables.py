@@ -150,7 +150,7 @@ class ExpertTable(TableEstimator):
             cells, y = self._mixed(X, y, reset=True)
             orders = [declared(X, place) for place in range(len(cells))]
             seen = [seen_of(*one) for one in zip(self._names, cells, orders, strict=True)]
-        rules, unclear = rules_of({str(d): one for d, one in enumerate(seen)})
+        rules, unclear = rules_of({str(d): one for d, one in enumerate(seen)}, names=self._names)
         self._readers = readers_of(self._names, cells, seen, rules, unclear)
         read = CellReader.filled if numbers else CellReader.raw
         pairs = zip(self._readers, cells, strict=True)

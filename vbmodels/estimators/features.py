@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -37,10 +37,11 @@ from vbmodels.features.table import (
     take_codes,
     why_left_out,
 )
+from vbmodels.tables.answers import Split, part_counts, split_questions
 from vbmodels.tables.column_table import USED, ColumnRead, column_read
-from vbmodels.tables.columns import rules_of
+from vbmodels.tables.columns import Rule, rules_of
 from vbmodels.tables.frames import is_frame, labels_of, like, native, objects_of
-from vbmodels.tables.levels import Levels, match_levels, rare_levels
+from vbmodels.tables.levels import Levels, match_levels, new_levels, rare_levels
 from vbmodels.tables.readers import CellReader, columns_in, declared, readers_of, seen_of
 
 HIDDEN = 5
@@ -60,9 +61,10 @@ class LatentFeatures(
     category; text is read by the rules of the command (`vbmodels.tables.columns`): 4, 4.0 and " 4"
     are one category, "NA" and its like are missing cells, as are None, NaN and pandas' NA. In new
     rows a category is found whatever its case; one that the fit never saw is missing, with a
-    warning, and a column without a known category is refused. Left out, with a warning, are columns
-    with one category, columns that name or describe their rows (an id, free text), repeated
-    columns, and text that is measurements or dates.
+    warning, and a column without a known category is refused. Where cells hold several answers
+    each ("bus; train"), each answer is a column of yes and no, with a warning. Left out, with a
+    warning, are columns with one category, columns that name or describe their rows (an id, free
+    text), repeated columns, and text that is measurements or dates.
 
     Attributes
     ----------
@@ -72,10 +74,10 @@ class LatentFeatures(
         Posterior means and standard deviations of biases (first) and weights, [units, F + 1];
         a column with R categories has R - 1 units.
     categories_
-        The categories of every column of the fit, most frequent first; those that were joined
+        The categories of every column in ``columns_``, most frequent first; those that were joined
         stand as a tuple.
     used_columns_
-        The columns that are used, by number.
+        The columns that are used, by number in ``columns_``.
     features_
         Data frame of the weights: feature, its share of the rows, column, category, and the mean,
         sd and 95 % interval of what the feature adds to the log odds of that category against those
@@ -161,14 +163,19 @@ class LatentFeatures(
         columns = columns_in(cells)
         triples = zip(names, columns, orders, strict=True)
         seen = {str(d): seen_of(*one) for d, one in enumerate(triples)}
-        rules, unclear = take_codes(seen, *rules_of(seen))
-        self._readers = readers_of(names, columns, list(seen.values()), rules, unclear)
+        rules, unclear = take_codes(seen, *rules_of(seen, names=names))
+        readers = readers_of(names, columns, list(seen.values()), rules, unclear)
+        cells_of = zip(readers, columns, strict=True)
+        whole = {str(d): reader.levels(column)[1] for d, (reader, column) in enumerate(cells_of)}
+        split = split_questions(rules, seen, whole, (), self.rare_below, self.max_categories)
+        self._split_readers(names, split)
         self.categories_, self._places = [], []
         self._columns: list[ColumnRead] = []
         first: dict[bytes, str] = {}
         counted: dict[str, Levels] = {}
         self._measured = set()
-        for reader, one, column in zip(self._readers, seen.values(), columns, strict=True):
+        for reader, one, d in zip(self._readers, split.seen.values(), self._sources, strict=True):
+            column = columns[d]
             texts, levels = reader.levels(column)
             counted[reader.name] = levels
             why = why_left_out(reader.name, reader.rule, one, levels)
@@ -189,9 +196,7 @@ class LatentFeatures(
                 column_read(reader.name, reader.rule, one, levels, used, codes=not why)
             )
         left_out = {
-            name: one.used.removeprefix("left out: ")
-            for name, one in zip(names, self._columns, strict=True)
-            if one.left_out
+            one.name: one.used.removeprefix("left out: ") for one in self._columns if one.left_out
         }
         if found := long_format(counted, left_out):
             raise ValueError(
@@ -206,13 +211,24 @@ class LatentFeatures(
             )
         warn_of_columns(self._columns, 4)
         if self._measured:
-            measured = ", ".join(names[d] for d in sorted(self._measured)[:10])
+            measured = ", ".join(self._columns[d].name for d in sorted(self._measured)[:10])
             warnings.warn(
                 f"columns of measurements or dates, each value of which is a category: "
                 f"{measured}; cut them into classes, or leave them out",
                 ColumnWarning,
                 stacklevel=4,
             )
+
+    def _split_readers(self, names: list[str], split: Split) -> None:
+        """Set how every column of the fit is read, and of which of the table."""
+        self._sources = [int(split.source.get(key, key)) for key in split.rules]
+        self._readers = [
+            CellReader(names[d] + key.removeprefix(str(d)), rule, bool(split.seen[key].declared))
+            for d, (key, rule) in zip(self._sources, split.rules.items(), strict=True)
+        ]
+        for key in split.several:
+            line = split.in_words(key, names[int(key)])
+            warnings.warn(line, ColumnWarning, stacklevel=5)
 
     @property
     def features_(self) -> Any:
@@ -306,9 +322,14 @@ class LatentFeatures(
         filled = cells.copy()
         for row, column, chance in zip(found.rows, found.columns, found.cells, strict=True):
             d = self.used_columns_[column]
-            if self._readers[d].gone(filled[row, d]):
-                best = self.categories_[d][int(np.argmax(chance))]
-                filled[row, d] = best[0] if isinstance(best, tuple) else best
+            source, rule = self._sources[d], self._readers[d].rule
+            best = self.categories_[d][int(np.argmax(chance))]
+            if rule.answer and best == "yes":
+                before = filled[row, source]
+                given = [] if self._readers[d].gone(before) else [before]
+                filled[row, source] = f"{rule.mark} ".join([*given, rule.answer])
+            elif not rule.answer and self._readers[d].gone(cells[row, source]):
+                filled[row, source] = best[0] if isinstance(best, tuple) else best
         if issparse(X):
             X = X.toarray()
         if is_frame(X):
@@ -360,7 +381,7 @@ class LatentFeatures(
         value: dict[str, Any] = {}
         for text, cell in zip(texts, cells, strict=True):
             if text is not None and value.get(text) is None:
-                value[text] = None if reader.gone(cell) else cell
+                value[text] = None if reader.gone(cell) or reader.rule.answer else cell
         value = {text: text if cell is None else cell for text, cell in value.items()}
         counts = levels.counts
         rare = rare_levels(counts, self.rare_below, self.max_categories)
@@ -386,27 +407,32 @@ class LatentFeatures(
         """
         codes = np.full((len(cells), self.used_columns_.size), MISSING, np.int64)
         given: dict[str, Mapping[str, int]] = {}
-        known: dict[str, dict[str, int]] = {}
-        unknown = []
+        known: dict[str, Sequence[str]] = {}
+        unknown: dict[str, list[str]] = {}
         for i, d in enumerate(self.used_columns_.tolist()):
-            places, reader = self._places[d], self._readers[d]
-            texts, levels = reader.levels(list(cells[:, d]))
+            places, reader, source = self._places[d], self._readers[d], self._sources[d]
+            column = list(cells[:, source])
+            texts, levels = reader.levels(column)
             match = match_levels(levels.counts, places)
             codes[:, i] = [places[match[t]] if t in match else MISSING for t in texts]
-            if strange := [repr(text) for text in levels.counts if text not in match]:
-                unknown.append(f"{reader.name}: {', '.join(strange[:5])}")
+            counts: Mapping[str, int] = levels.counts
+            if reader.rule.answer:
+                whole = replace(reader, rule=Rule(dash_is_missing=reader.rule.dash_is_missing))
+                counts = part_counts(whole.levels(column)[1].counts, reader.rule)
+            own = reader.rule.others or list(places)
             if d not in self._measured:
-                given[str(d)], known[str(d)] = levels.counts, places  # names may repeat
-        for column in foreign_columns(given, known):
+                given[str(source)], known[str(source)] = counts, own  # names may repeat
+            unknown[self._names[source]] = [repr(text) for text in new_levels(counts, own)]
+        for key in foreign_columns(given, known):
             raise ValueError(
-                f"column {self._readers[int(column)].name!r}: expected categories of the fit, such "
-                f"as {list(known[column])[:3]}, found {list(given[column])[:3]}; write these cells "
+                f"column {self._names[int(key)]!r}: expected categories of the fit, such "
+                f"as {list(known[key])[:3]}, found {list(given[key])[:3]}; write these cells "
                 "as in the table of the fit, or make them None"
             )
-        if unknown:
+        new = [f"{name}: {', '.join(texts[:5])}" for name, texts in unknown.items() if texts]
+        if new:
             warnings.warn(
-                f"cells of categories that the fit never saw count as missing: "
-                f"{'; '.join(unknown[:5])}",
+                f"categories that the fit never saw are left out: {'; '.join(new[:5])}",
                 ColumnWarning,
                 stacklevel=4,
             )

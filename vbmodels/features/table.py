@@ -207,6 +207,9 @@ def measured_in_words(rule: Rule) -> str:
     return f"{'dates' if rule.kind == 'date' else 'measurements'}, not categories"
 
 
+_SEVERAL_CODES = re.compile(r"\d+(\s*[,;|]\s*\d+)+\s*[,;|]?")
+
+
 def take_codes(
     seen: Mapping[str, Seen],
     rules: Mapping[str, Rule],
@@ -220,7 +223,8 @@ def take_codes(
     """
     read = {}
     for name, one in unclear.items():
-        if one.mend and seen[name].numbers and not seen[name].measured:
+        codes = all(map(_SEVERAL_CODES.fullmatch, seen[name].odd)) or not seen[name].measured
+        if one.mend and seen[name].numbers and codes:
             read[name] = Rule(remark=f"codes and words: {one.found}")
         elif not cut and 2 * max(seen[name].dates.values(), default=0) > seen[name].cells:
             read[name] = Rule("date")
@@ -243,15 +247,13 @@ def why_left_out(name: str, rule: Rule, seen: Seen, levels: Levels, wanted: bool
         return why
     if not wanted and (why := _names_rows_often(name, seen, levels, rule)):
         return why
+    if not wanted and rule.kind == "category" and not seen.declared and _is_free(name, levels):
+        return f"text: most of {len(levels.counts):,} different answers are given once"
     if rule.kind in ("number", "date") and levels.many:
         return ""
     if levels.many:
         return "more than 10,000 categories"
-    if len(levels.counts) > 1:
-        return ""
-    if rule.kind == "yes or no" and seen.words and seen.missing > sum(seen.words.values()):
-        return "one category only: write its blank cells as no, if they are"
-    return "one category only"
+    return "" if len(levels.counts) > 1 else "one category only"
 
 
 # What the reason begins with why a column is left out whose ids name several rows each.
@@ -277,6 +279,27 @@ def _names_rows_often(name: str, seen: Seen, levels: Levels, rule: Rule) -> str:
     return ""
 
 
+_FREE_NAME = re.compile(
+    r".*(comment|feedback|suggestion|specif|describe|explain|_text$|- text$|kommentar|bemerkung|"
+    r"anmerkung|angeben|sonstige|vorschl|coment|sugerenc|especifi|observaci|commentaire|remarque|"
+    r"pr[ée]cise|comment[io]|suggeriment|opmerking|toelichting|sugest).*",
+    re.IGNORECASE | re.DOTALL,
+)
+# Words of an answer, on average of the different ones, from which on it is a sentence.
+FREE_WORDS = 3
+# Different answers of a column that is named like one of free text.
+LEAST_FREE = 5
+
+
+def _is_free(name: str, levels: Levels) -> bool:
+    """Say whether a column of categories holds free text, of which some may be frequent."""
+    different, once = len(levels.counts), [*levels.counts.values()].count(1)
+    words = sum(len(text.split()) for text in levels.counts)
+    named = different >= LEAST_FREE and bool(_FREE_NAME.fullmatch(name.strip()))
+    long = different >= LEAST_DISTINCT and words >= FREE_WORDS * different
+    return 2 * once >= different and (named or long)
+
+
 _QUESTION = re.compile(
     r"(.*[ _.-])?(question|item|variable|measure|attribute|field|prompt|statement|indicator)s?"
     r"([ _.-]?(id|code|name|label|text|no|nr|number))?",
@@ -286,6 +309,12 @@ _ANSWER = re.compile(
     r"(.*[ _.-])?(response|answer|value|score|rating|reply)s?([ _.-]?(code|label|text))?",
     re.IGNORECASE,
 )
+
+
+_EVENTS = re.compile(
+    r"redcap_(event_name|repeat_instrument)|event[ _]name|repeat[ _]instrument", re.I
+)
+"""Columns of REDCap that say which of a record's rows one is."""
 
 
 def long_format(levels: Mapping[str, Levels], reasons: Mapping[str, str]) -> tuple[str, ...]:
@@ -312,6 +341,10 @@ def long_format(levels: Mapping[str, Levels], reasons: Mapping[str, str]) -> tup
         name for name, why in reasons.items() if why.startswith(REPEATED) and levels[name].counts
     ]
     kept = [name for name in levels if name not in reasons]
+    for name, found in levels.items():
+        if _EVENTS.fullmatch(name.strip()) and len(found.counts) + (found.missing > 0) > 1:
+            records = (n for n, why in reasons.items() if why.startswith(("id", REPEATED)))
+            return next(records, ""), name, ""
     named = [name for name in levels if _QUESTION.fullmatch(name.strip())]
     answers = [name for name in kept if _ANSWER.fullmatch(name.strip())]
     questions = named or (kept if len(kept) == 2 else [])

@@ -21,6 +21,8 @@ MISSING = (
 )  # fmt: skip
 """Cells of text that are missing cells; `DASH` is one too, unless the column has a + as well."""
 DASH, PLUS = "-", "+"
+NOT_ASKED = "(not asked)"
+"""What stands for words of missing cells, such as N/A, beside cells that say yes or are blank."""
 
 NUMBER = r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?"
 """A number as computers write it."""

@@ -84,7 +84,7 @@ def column_read(
     if said:
         words.append("missing: " + ", ".join(f"{w!r} {n:,}" for w, n in list(said.items())[:4]))
     if rule.blank_is_no:
-        missing = 0
+        missing = sum(seen.words.values())
     note = f" ({'; '.join(words)})" if words else ""
     holds = holds_of(rule, seen, levels)
     if kind in ("id", "text") and levels is not None and levels.counts:
@@ -108,7 +108,7 @@ def holds_of(rule: Rule, seen: Seen, levels: Levels | None) -> str:
         return ""
     if rule.kind == "yes or no" or (rule.kind == "number" and seen.flags == seen.cells):
         yes = seen.cells if rule.yes else seen.ones
-        no = seen.cells - yes + (seen.missing if rule.blank_is_no else 0)
+        no = seen.cells - yes + (seen.missing - sum(seen.words.values()) if rule.blank_is_no else 0)
         return f"yes {yes:,}, no {no:,}"
     if rule.kind == "number":
         low, high = ends_of(seen, rule.decimal)

@@ -72,6 +72,13 @@ class Rule:
         Whether - is a missing cell.
     remark
         What of this is not plain, in words.
+    mark, answer
+        What sets several answers of a cell apart, and which of them is a yes, where the column is
+        one answer (`vbmodels.tables.answers`).
+    others
+        All answers of these cells.
+    absent
+        A category that is a missing cell.
     """
 
     kind: Kind = "category"
@@ -81,6 +88,10 @@ class Rule:
     yes: str = ""
     dash_is_missing: bool = True
     remark: str = ""
+    mark: str = ""
+    answer: str = ""
+    others: tuple[str, ...] = ()
+    absent: str = ""
 
 
 @dataclass(frozen=True)
@@ -186,9 +197,12 @@ def read_as(name: str, seen: Seen, wishes: Wishes | None = None, commas: bool = 
 
 
 def rules_of(
-    seen: Mapping[str, Seen], wishes: Wishes | None = None
+    seen: Mapping[str, Seen], wishes: Wishes | None = None, names: Sequence[str] = ()
 ) -> tuple[dict[str, Rule], dict[str, Unclear]]:
-    """Return how every column of a table is read, and why some cannot be: these as categories."""
+    """Return how every column of a table is read, and why some cannot be: these as categories.
+
+    ``names``: of the columns, where ``seen`` has others in place of them.
+    """
     commas = any(one.comma == one.cells > one.point and one.cells for one in seen.values())
     rules: dict[str, Rule] = {}
     unclear: dict[str, Unclear] = {}
@@ -197,7 +211,25 @@ def rules_of(
             rules[name] = read_as(name, one, wishes, commas)
         except Unclear as error:
             rules[name], unclear[name] = Rule(), error
+    for name in _boxes(dict(zip(seen, names or seen, strict=True)), seen, rules):
+        rules[name] = _as_flag(seen[name], is_box=True)
     return rules, unclear
+
+
+_BOX = re.compile(r"(.+?)(\[.*\]|___.+)", re.DOTALL)
+"""A column of one answer to a question of several, as LimeSurvey and REDCap name them."""
+
+
+def _boxes(
+    names: Mapping[str, str], seen: Mapping[str, Seen], rules: Mapping[str, Rule]
+) -> list[str]:
+    """Return the columns of yes or blank, some of which say N/A, of questions with several."""
+    groups: dict[str, list[str]] = {}
+    for key, name in names.items():
+        box, one = _BOX.fullmatch(name), seen[key]
+        if box and rules[key].kind == "yes or no" and one.ones == one.cells:
+            groups.setdefault(box[1], []).append(key)
+    return [key for keys in groups.values() if len(keys) > 1 for key in keys]
 
 
 def _unclear(seen: Seen, what: str, parsed: int) -> Unclear:
@@ -313,9 +345,10 @@ def _such(seen: Seen, form: str) -> str:
     return f" ({' in '.join(filter(None, (cell, where)))})" if cell else ""
 
 
-def _as_flag(seen: Seen) -> Rule:
-    blank = seen.ones == seen.cells and seen.missing > 0 and not seen.words
-    remark = f"only yes or blank: {seen.missing:,} blank cells are no" if blank else ""
+def _as_flag(seen: Seen, is_box: bool = False) -> Rule:
+    blanks = seen.missing - sum(seen.words.values())
+    blank = seen.ones == seen.cells and blanks > 0 and (is_box or not seen.words)
+    remark = f"only yes or blank: {blanks:,} blank cells are no" if blank else ""
     return Rule("yes or no", blank_is_no=blank, remark=remark)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-YES = ("1", "1.0", "true", "t", "yes", "y", "on", "ja", "oui", "si", "sí", "sì", "sim")
-NO = ("0", "0.0", "false", "f", "no", "n", "off", "nein", "nee", "non", "não", "nao")
+YES = ("1", "1.0", "true", "t", "yes", "y", "on", "ja", "oui", "si", "sí", "sì", "sim", "checked")
+NO = ("0", "0.0", "false", "f", "no", "n", "off", "nein", "nee", "non", "não", "nao", "unchecked")
 """Words of the two levels of a column that says yes or no, in small letters."""
 
 POSITIVE = (
@@ -127,6 +127,16 @@ def match_levels(given: Iterable[str], known: Iterable[str]) -> dict[str, str]:
     return {text: level for text, level in found.items() if level is not None}
 
 
+def new_levels(given: Mapping[str, int], known: Iterable[str]) -> dict[str, int]:
+    """Return the levels that are none of the known ones, whatever their case, and their cells.
+
+    >>> new_levels({"bus": 3, "Ship": 1}, ["Bus"])
+    {'Ship': 1}
+    """
+    own = match_levels(given, known)
+    return {level: count for level, count in given.items() if level not in own}
+
+
 def _folded(level: str) -> str:
     return " ".join(level.casefold().split())
 
@@ -172,16 +182,20 @@ _WORDS = {
         "quase sempre; sempre",
     ),
     "satisfaction": (
-        "very dissatisfied; dissatisfied; somewhat dissatisfied; neutral; somewhat satisfied; "
-        "satisfied; very satisfied",
-        "sehr unzufrieden; unzufrieden; eher unzufrieden; teils/teils; neutral; eher zufrieden; "
-        "zufrieden; sehr zufrieden",
-        "très insatisfait; insatisfait; plutôt insatisfait; neutre; plutôt satisfait; satisfait; "
-        "très satisfait",
-        "muy insatisfecho; insatisfecho; neutral; satisfecho; muy satisfecho",
-        "molto insoddisfatto; insoddisfatto; neutrale; soddisfatto; molto soddisfatto",
-        "zeer ontevreden; ontevreden; neutraal; tevreden; zeer tevreden",
-        "muito insatisfeito; insatisfeito; neutro; satisfeito; muito satisfeito",
+        "very dissatisfied; dissatisfied; somewhat dissatisfied; neither; neutral; "
+        "neither satisfied nor dissatisfied; somewhat satisfied; satisfied; very satisfied",
+        "sehr unzufrieden; unzufrieden; eher unzufrieden; teils/teils; neutral; weder noch; "
+        "weder zufrieden noch unzufrieden; eher zufrieden; zufrieden; sehr zufrieden",
+        "très insatisfait; insatisfait; plutôt insatisfait; neutre; "
+        "ni satisfait ni insatisfait; plutôt satisfait; satisfait; très satisfait",
+        "muy insatisfecho; insatisfecho; neutral; ni satisfecho ni insatisfecho; satisfecho; "
+        "muy satisfecho",
+        "molto insoddisfatto; insoddisfatto; neutrale; né soddisfatto né insoddisfatto; "
+        "soddisfatto; molto soddisfatto",
+        "zeer ontevreden; ontevreden; neutraal; niet tevreden en niet ontevreden; tevreden; "
+        "zeer tevreden",
+        "muito insatisfeito; insatisfeito; neutro; nem satisfeito nem insatisfeito; satisfeito; "
+        "muito satisfeito",
     ),
     "importance": (
         "not at all important; not important; of little importance; slightly important; "
@@ -195,10 +209,17 @@ _WORDS = {
     "likelihood": (
         "very unlikely; unlikely; somewhat unlikely; neutral; somewhat likely; likely; very likely",
         "definitely not; probably not; maybe; probably; definitely",
+        "sehr unwahrscheinlich; unwahrscheinlich; eher unwahrscheinlich; neutral; "
+        "eher wahrscheinlich; wahrscheinlich; sehr wahrscheinlich",
+        "très improbable; improbable; plutôt improbable; neutre; plutôt probable; probable; "
+        "très probable",
+        "muy improbable; improbable; poco probable; neutral; algo probable; probable; muy probable",
     ),
     "quality": (
         "very poor; poor; fair; average; good; very good; excellent",
         "sehr schlecht; schlecht; mittelmäßig; mittel; gut; sehr gut; ausgezeichnet",
+        "très mauvais; mauvais; passable; moyen; bon; très bon; excellent",
+        "muy malo; malo; regular; bueno; muy bueno; excelente",
     ),
     "amount": (
         "none; very mild; mild; moderate; severe; very severe; extreme",
@@ -258,6 +279,26 @@ def scale_of(levels: Sequence[str], least: int = LEAST) -> Scale | None:
     if len(levels) < least:
         return None
     return _by_words(levels) or _by_ranges(levels) or _by_numbers(levels)
+
+
+_BESIDE = re.compile(
+    r"n\.? ?[/.]? ?a\.?|not? applicable|(does|do) not apply|not relevant|nicht zutreffend|entfällt|"
+    r"nicht anwendbar|keine angabe|k\. ?a\.|sans objet|non applicable|ne s'applique pas|"
+    r"non concerné|no aplica|no procede|no aplicable|non applicabile|non pertinente|"
+    r"niet van toepassing|n\.?v\.?t\.?|não se aplica|não aplicável",
+    re.IGNORECASE,
+)
+
+
+def beside_scale(levels: Collection[str]) -> str:
+    """Return the one level beside a scale that says that it does not apply; else nothing.
+
+    >>> beside_scale(["Never", "Often", "Always", "Not applicable"]), beside_scale(["a", "N.A."])
+    ('Not applicable', '')
+    """
+    beside = [level for level in levels if _BESIDE.fullmatch(level.strip().replace("\u2019", "'"))]
+    rest = [level for level in levels if level not in beside]
+    return beside[0] if len(beside) == 1 and scale_of(rest) is not None else ""
 
 
 def numbers_of(levels: Sequence[str]) -> list[float] | None:

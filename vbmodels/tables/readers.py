@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from vbmodels.core.state import FloatArray
+from vbmodels.tables.answers import has_answer
 from vbmodels.tables.cells import DASH, MISSING, days_of, level_text, number_of
 from vbmodels.tables.columns import Rule, Unclear
 from vbmodels.tables.encoding import level_key
@@ -84,13 +85,11 @@ def columns_in(table: Any) -> list[list[Any]]:
         columns = [cells_at(table, place) for place in range(len(labels_of(table)))]
     else:
         columns = [list(column) for column in np.asarray(table, object).T]
-    return [
-        [
-            None if is_missing(cell) or (isinstance(cell, str) and not cell.strip()) else cell
-            for cell in column
-        ]
-        for column in columns
-    ]
+    return [[None if _is_blank(cell) else cell for cell in column] for column in columns]
+
+
+def _is_blank(cell: Any) -> bool:
+    return is_missing(cell) or (isinstance(cell, str) and not cell.strip())
 
 
 def seen_of(name: str, cells: Sequence[Any], order: tuple[str, ...] | None = None) -> Seen:
@@ -195,7 +194,8 @@ class CellReader:
         text = cell.strip()
         if self.declared:
             return not text
-        return text in _MISSING or (text == DASH and self.rule.dash_is_missing)
+        is_word = text in _MISSING or text == self.rule.absent
+        return is_word or (text == DASH and self.rule.dash_is_missing)
 
     def level(self, cell: Any) -> str | None:
         """Return the category of a cell as text; None where it is missing.
@@ -205,7 +205,9 @@ class CellReader:
         ('4', '4', '4', None)
         """
         if self.gone(cell):
-            return "no" if self.rule.blank_is_no else None
+            return "no" if self.rule.blank_is_no and _is_blank(cell) else None
+        if self.rule.answer:
+            return "yes" if has_answer(_text(cell), self.rule) else "no"
         if self.rule.kind == "yes or no":
             flag = _flag(cell, self.rule)
             if flag is None:
@@ -265,6 +267,8 @@ class CellReader:
                 values[n] = value
                 if isinstance(cell, str):
                     known[cell] = value
+            elif not _is_blank(cell):
+                values[n] = np.nan
         if np.isinf(values).any():
             raise ValueError(f"expected finite numbers in column {self.name!r}, found infinity")
         return values

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import html
 import itertools
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,6 +42,8 @@ class Column:
         The half of the scale that each answer is in, where ``levels`` are its two halves.
     label
         The name without tags, and without what columns of one question all begin with.
+    question
+        The column of the table that this is one answer of, where cells have several.
     """
 
     name: str
@@ -59,6 +59,12 @@ class Column:
     scale: str = ""
     halves: Mapping[str, str] = field(default_factory=dict)
     label: str = ""
+    question: str = ""
+
+    @property
+    def source(self) -> str:
+        """The column of the table that it is read from."""
+        return self.question or self.name
 
     @property
     def shown(self) -> str:
@@ -89,31 +95,6 @@ class Column:
         if self.cuts:
             return classes_of(mixed.numbers(cells, self.rule)[0], self.cuts)
         return mixed.texts(cells, self.rule)
-
-
-_BREAKS = re.compile(r" [-|/] |: |\? |\. |\[")
-# Characters that names of columns have in common, from which on they are cut.
-LEAST_COMMON = 10
-
-
-def shown_names(names: Sequence[str]) -> list[str]:
-    """Return names of columns without tags, and without the question that several begin with.
-
-    >>> shown_names(["<p>How do you rate &ndash; Price</p>", "How do you rate - Speed", "age"])
-    ['Price', 'Speed', 'age']
-    """
-    plain = [html.unescape(re.sub("<[^<>]*>", " ", name)) for name in names]
-    plain = [" ".join(name.replace("–", "-").replace("—", "-").split()) for name in plain]
-    starts = [[name[: one.end()] for one in _BREAKS.finditer(name)] for name in plain]
-    common = Counter(start for some in starts for start in some if len(start) >= LEAST_COMMON)
-    found = []
-    for name, some in zip(plain, starts, strict=True):
-        start = max((one for one in some if common[one] > 1), key=len, default="")
-        rest = name[len(start) :]
-        found.append(rest.removesuffix("]") if start.endswith("[") else rest)
-    counts = Counter(found)
-    best = zip(names, plain, found, strict=True)
-    return [rest if rest and counts[rest] == 1 else clean or name for name, clean, rest in best]
 
 
 def classes_of(values: FloatArray, cuts: Sequence[float]) -> pa.Array:
@@ -160,15 +141,16 @@ def recoded(levels: Levels, rule: Rule, cuts: Sequence[float] = ()) -> Levels:
     column = Column("", (), (), 0, rule=rule, cuts=tuple(cuts))
     names = pa.array(list(levels.counts), pa.string())
     counts: Counter[str] = Counter()
-    missing = levels.missing
+    missing = 0
     for name, count in zip(column.texts(names).to_pylist(), levels.counts.values(), strict=True):
         if name is None:
             missing += count
         else:
             counts[name] += count
     if rule.blank_is_no:
-        counts["no"] += missing
-        missing = 0
+        counts["no"] += levels.missing
+    else:
+        missing += levels.missing
     return Levels(dict(counts), missing, levels.many)
 
 
@@ -212,7 +194,7 @@ def encode(columns: Mapping[str, pa.Array], known: Sequence[Column]) -> Encoded:
     unknown: dict[str, dict[str, int]] = {}
     respelt: dict[str, dict[str, int]] = {}
     for column in known:
-        cells = column.texts(columns[column.name]).dictionary_encode()
+        cells = column.texts(columns[column.source]).dictionary_encode()
         names = cells.dictionary.to_pylist()
         at = cells.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
         own = match_levels(names, column.places)

@@ -16,7 +16,7 @@ from flows import storage
 from flows.family import Each, Ingested, Prepared
 from flows.faults import Fault, InputError, missing_columns
 from flows.features.input.categories import Column, encode, recoded
-from flows.features.input.columns import columns_of, compare_columns, rules_of
+from flows.features.input.columns import columns_of, compare_columns
 from flows.features.input.pairs import Survey, survey_codes
 from flows.features.schema import FEATURE_WEIGHTS, IMPUTED
 from flows.features.settings import FeatureSettings
@@ -38,14 +38,13 @@ from flows.tables.roles import (
     merge_levels,
 )
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, to_bytes
-from vbmodels.features.forms import Reported, RowFindings, make
-from vbmodels.features.imputation.model import CompletedIBP
+from vbmodels.features.forms import Reported, RowFindings
 from vbmodels.features.patterns import profile
-from vbmodels.features.search.fit import ITERATIONS
 from vbmodels.features.table import FeatureBatch, bearable, feature_batch, foreign_columns
+from vbmodels.tables.answers import part_counts
 from vbmodels.tables.column_table import ColumnRead
 from vbmodels.tables.columns import Rule
-from vbmodels.tables.levels import Levels
+from vbmodels.tables.levels import Levels, new_levels
 
 
 class AboutCells(json_files.Form):
@@ -99,24 +98,24 @@ def code_parts(
     numbered = list(zip(indices, firsts[:-1], strict=True))
     table: tuple[ColumnRead, ...] = ()
     notes: list[str] = []
+    answers: dict[str, dict[str, int]] = {}
     mean_weight = weights.mean(settings)
     if fitted is None:
-        _refuse_few_sweeps(settings)
         found = columns_of(seen, levels, settings, partial(_numbers_of, indices, paths, each))
         kept, found = compare_columns(found, each(_survey, numbered, found.kept, paths))
         warnings = [*found.warnings, *_lowered(weights.rows, settings), *weights.said(settings)]
         table = (*weights.columns(settings), *found.table)
-        every = rules_of(seen, settings)[0]
-        rules = {column.name: every[column.name] for column in kept}
+        rules = {column.name: column.rule for column in kept if not column.question}
         notes = numbers_in_text(seen, rules)
         warnings += doubtful_numbers(seen, rules, settings)
     else:
-        kept, warnings = _known(fitted, levels), []
+        (kept, answers), warnings = _known(fitted, levels), []
     json_files.write(paths.kept(FILE, work=True), Dictionary(columns=kept))
     built = each(_build, numbered, settings, paths, mean_weight)
     warnings += [
-        f"{name}: categories that the fit never saw count as missing: {listed(texts, 5)}."
-        for name, texts in _sum_counts([one.unknown for one in built]).items()
+        f"{name}: categories that the fit never saw are left out: {listed(texts, 5)}."
+        for name, texts in _sum_counts([answers, *(one.unknown for one in built)]).items()
+        if texts
     ]
     warnings += _on_respelt([one.respelt for one in built])
     empty = [name for one in built for name in one.empty]
@@ -169,7 +168,7 @@ def _survey(numbered: tuple[int, int], columns: Sequence[Column], paths: RunPath
     """Compare the columns of a partition with each other."""
     index, first = numbered
     table = storage.read_table(paths.part("cells", index))
-    found = encode({c.name: cells_of(table, c.name) for c in columns}, columns)
+    found = encode({c.source: cells_of(table, c.source) for c in columns}, columns)
     return survey_codes(found.codes, [len(c.levels) for c in columns], first, _weights(table))
 
 
@@ -183,21 +182,6 @@ def _weights(table: pa.Table) -> FloatArray:
     return found
 
 
-def _refuse_few_sweeps(settings: FeatureSettings) -> None:
-    """Refuse a search that would be stopped while its chains draw: it would leave no fit."""
-    model = make(settings)
-    searches = isinstance(model, CompletedIBP)
-    if not searches or settings.max_iter > ITERATIONS:
-        return
-    raise InputError.of(
-        file="settings",
-        column="max_iter",
-        expected=f"more than the {ITERATIONS} sweeps of the search's chains",
-        found=str(settings.max_iter),
-        remedy="raise max_iter",
-    )
-
-
 def _lowered(rows: int, settings: FeatureSettings) -> list[str]:
     """Say so where so many features cannot be had of so few rows; the models lower them."""
     most = bearable(settings.n_features, rows)
@@ -209,19 +193,30 @@ def _lowered(rows: int, settings: FeatureSettings) -> list[str]:
     ]
 
 
-def _known(fitted: RunPaths, found: Mapping[str, Levels]) -> list[Column]:
-    """Return the fit's columns, which new data must have, with some of their categories."""
+def _known(
+    fitted: RunPaths, found: Mapping[str, Levels]
+) -> tuple[list[Column], dict[str, dict[str, int]]]:
+    """Return the fit's columns, and new answers where cells hold several.
+
+    New data must have these columns, with some of their categories or answers.
+    """
     kept = read_dictionary(fitted, work=False)
-    if lacks := missing_columns("features", [c.name for c in kept], list(found)):
+    sources = {column.source: column for column in kept}
+    if lacks := missing_columns("features", list(sources), list(found)):
         raise lacks
-    given = {c.name: recoded(found[c.name], c.rule, c.cuts).counts for c in kept}
-    levels = {c.name: c.levels for c in kept}
-    if foreign := foreign_columns(given, {c.name: c.places for c in kept}):
+    given = {
+        name: part_counts(found[name].counts, column.rule)
+        if column.question
+        else recoded(found[name], column.rule, column.cuts).counts
+        for name, column in sources.items()
+    }
+    known = {name: column.rule.others or column.places for name, column in sources.items()}
+    if foreign := foreign_columns(given, known):
         raise InputError(
             [
                 Fault(
                     "the new data",
-                    f"categories of the fit, such as {_quoted(levels[name])}",
+                    f"categories of the fit, such as {_quoted(known[name])}",
                     _quoted(given[name]),
                     name,
                     remedy="write these cells as in the fit, or leave them blank",
@@ -229,7 +224,8 @@ def _known(fitted: RunPaths, found: Mapping[str, Levels]) -> list[Column]:
                 for name in foreign
             ]
         )
-    return kept
+    answers = {name: given[name] for name, column in sources.items() if column.question}
+    return kept, {name: new_levels(counts, known[name]) for name, counts in answers.items()}
 
 
 def _quoted(levels: Iterable[str]) -> str:
@@ -270,7 +266,7 @@ def _build(
     index, first = numbered
     columns = read_dictionary(paths)
     table = storage.read_table(paths.part("cells", index))
-    found = encode({c.name: cells_of(table, c.name) for c in columns}, columns)
+    found = encode({c.source: cells_of(table, c.source) for c in columns}, columns)
     codes = found.codes
     given = (codes >= 0).any(axis=1)
     names = table.select([ID])

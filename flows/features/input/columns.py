@@ -16,7 +16,6 @@ from flows.features.input.categories import (
     halve,
     order_levels,
     recoded,
-    shown_names,
 )
 from flows.features.input.pairs import Survey, best_cut, by_no_chance, place_of_yes, reason_of_gaps
 from flows.features.settings import FeatureSettings
@@ -24,7 +23,7 @@ from flows.one_table import CheckedColumns
 from flows.storage import InputFile
 from flows.tables.column_table import suggestions
 from flows.tables.mixed import NUMBER
-from flows.tables.names import in_files, listed
+from flows.tables.names import in_files, listed, shown_names
 from flows.tables.roles import column_rules, merge_seen, unclear_faults
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.table import (
@@ -35,6 +34,7 @@ from vbmodels.features.table import (
     take_codes,
     why_left_out,
 )
+from vbmodels.tables.answers import split_questions
 from vbmodels.tables.column_table import USED, ColumnRead, column_read
 from vbmodels.tables.columns import Rule, Unclear
 from vbmodels.tables.levels import LEAST, NUMBERS, Levels, Scale, numbers_of, scale_of
@@ -119,7 +119,11 @@ def columns_of(
     InputError
         If no column is left.
     """
-    rules, _ = rules_of(seen, settings)
+    least, most = settings.rare_below, settings.max_levels
+    split = split_questions(
+        rules_of(seen, settings)[0], seen, levels, settings.categories, least, most
+    )
+    rules, seen, levels = split.rules, split.seen, split.levels
     kept: list[Column] = []
     reasons: dict[str, str] = {}
     shown: dict[str, Levels] = {}
@@ -143,14 +147,13 @@ def columns_of(
             reasons[name] = why
             continue
         scale = _scale(name, found, seen[name], settings, cuts)
-        least = 0 if scale else settings.rare_below
-        column = order_levels(name, found, least, settings.max_levels)
+        column = order_levels(name, found, 0 if scale else least, most)
         if scale is not None and not column.joined:
             column = replace(column, ordered=scale.levels, scale=scale.kind)
             if not cuts:
                 ends = f"{scale.levels[0]} to {scale.levels[-1]}"
                 rule = replace(rule, remark=_with(rule.remark, ends))
-        kept.append(replace(column, rule=rule, cuts=cuts))
+        kept.append(replace(column, rule=rule, cuts=cuts, question=split.source.get(name, "")))
         rules[name] = rule
     _refuse_long({name: shown[name] for name in rules}, reasons, settings)
     if not kept:
@@ -164,6 +167,7 @@ def columns_of(
     names = shown_names(used_names)
     kept = [replace(column, label=name) for column, name in zip(kept, names, strict=True)]
     warnings = [
+        *map(split.in_words, split.several),
         *_on_repeated(reasons, shown),
         *_on_measured(reasons),
         *_on_rare(kept, settings),
@@ -284,11 +288,11 @@ def _refuse_long(
         file="the data",
         column=question,
         expected="one row for all answers of a respondent",
-        found=f"a row for each of {len(levels[question].counts)} questions: "
+        found=f"a row for each of its {len(levels[question].counts)} values: "
         f"{listed(list(levels[question].counts), 3)}",
-        remedy=f"pivot it: a row for each value of {ids}, a column for each of {question}, "
-        f"{answer} as cells. To describe each row, name the columns to use (--set "
-        f"include={question},...)",
+        remedy=f"pivot it (a row for each value of {ids}, a column for each of {question}, "
+        f"{answer} as cells), or give the rows of one value. To describe each row, name the "
+        f"columns to use (--set include={question},...)",
     )
 
 
