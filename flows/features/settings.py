@@ -48,7 +48,8 @@ class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ig
         (),
         description="The columns whose answers have an order; none: no column. By default those "
         "whose answers are a known scale (strongly disagree ... strongly agree, never ... always) "
-        "or the numbers 1 to n.",
+        "or the numbers 1 to n. After a column's name its answers from the lowest to the highest, "
+        "such as size:S,M,L.",
     )
     bins: int = Field(
         0,

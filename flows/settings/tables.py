@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -13,6 +14,21 @@ def _column_of(word: str) -> str:
     """Return the column that a word of missing cells begins with; "" without, as of a time."""
     column, mark, rest = word.rpartition(":")
     return "" if not (mark and rest) or column.replace(":", "").isdigit() else column
+
+
+def words_by_column(words: Sequence[str]) -> dict[str, list[str]]:
+    """Return words by the column that is named before them; by "" those that come first.
+
+    >>> words_by_column(("-9", "age:77", "99"))
+    {'': ['-9'], 'age': ['77', '99']}
+    """
+    found: dict[str, list[str]] = {"": []}
+    of = ""
+    for word in words:
+        column = _column_of(word)
+        of = column or of
+        found.setdefault(of, []).append(word.removeprefix(f"{column}:") if column else word)
+    return found
 
 
 class FileTableSettings(RunSettings):
@@ -75,13 +91,8 @@ class TableSettings(FileTableSettings):
         >>> TableSettings(missing=("-9", "age:77", "99", "t:u:x")).missing_in("age")
         ('-9', '77', '99')
         """
-        found, of = [], ""
-        for word in self.missing:
-            column = _column_of(word)
-            of = column or of
-            if of in ("", name):
-                found.append(word.removeprefix(f"{column}:") if column else word)
-        return tuple(found)
+        found = words_by_column(self.missing)
+        return (*found[""], *found.get(name, ()))
 
     def missing_columns(self) -> list[str]:
         """Return the columns that have words of missing cells of their own."""

@@ -91,15 +91,10 @@ def suggestions(
             f"{_some(design)} looks like a survey's design, which is not modelled: "
             f"--exclude {','.join(design)} leaves it out."
         )
-    lines += _several_answers(levels, used)
+    several = [name for name in used if name in levels and several_answers(levels[name].counts)]
+    lines += [f"Cells hold several answers each: {_some(several)}."] if several else []
     lines += _spellings(levels, used)
     return lines
-
-
-def _several_answers(levels: Mapping[str, Levels], used: Sequence[str]) -> list[str]:
-    """Say which columns' cells hold several answers each."""
-    found = [name for name in used if name in levels and several_answers(levels[name].counts)]
-    return [f"Cells hold several answers each: {_some(found)}."] if found else []
 
 
 def numbers_in_text(seen: Mapping[str, Seen], rules_of: Mapping[str, Rule]) -> list[str]:

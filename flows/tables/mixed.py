@@ -117,8 +117,7 @@ def taken(
     whole = text
     text, seen = _seen_text(text, missing, declared, semicolons)
     if not_asked and seen.words and seen.flags == seen.cells:
-        odd = pc.and_(text.is_null(), pc.not_equal(whole, ""))
-        text = pc.if_else(odd, NOT_ASKED, text)
+        text = pc.if_else(pc.and_(text.is_null(), pc.not_equal(whole, "")), NOT_ASKED, text)
     if where is not None and seen.examples:
         examples = {
             form: (cell, where(pc.index(whole, cell).as_py()))

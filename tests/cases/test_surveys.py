@@ -284,3 +284,32 @@ def test_long_names_are_shown_without_what_they_have_in_common(tmp_path, capsys)
     code, said, _ = run(capsys, "check", "features", written(tmp_path / "t.csv", rows))
     assert code == 0
     assert [line.split("  ")[0] for line in said.splitlines()[2:4]] == ["I like it", "It pays"]
+
+
+SIZES = ["S", "M", "L", "XL"]
+
+
+def test_an_order_is_given_by_naming_the_answers_from_low_to_high(tmp_path, capsys):
+    rng = np.random.default_rng(6)
+    rows = [
+        {
+            "size": str(rng.choice(SIZES)),
+            "rank": str(rng.integers(1, 4)),
+            "often": str(rng.choice(["Never", "Sometimes", "Always"])),
+        }
+        for _ in range(120)
+    ]
+    path = written(tmp_path / "t.csv", rows)
+    fitted(capsys, path, tmp_path / "out", "--set", "ordered=size:S,M,L,XL,rank:3,2,1")
+    size, rank, often = dictionary(tmp_path / "out")
+    assert size.ordered == ("S", "M", "L", "XL")
+    assert dict(zip(size.levels, size.points.tolist(), strict=True))["XL"] == 4.0
+    assert rank.ordered == ("3", "2", "1")
+    assert dict(zip(rank.levels, rank.points.tolist(), strict=True))["3"] == 1.0
+    assert often.ordered == ("Never", "Sometimes", "Always")  # as without the setting
+    code, _, err = run(capsys, "check", "features", path, "--set", "ordered=size:S,M,L")
+    assert code == 2
+    assert "ordered=size:LOW,...,HIGH" in err
+    code, _, err = run(capsys, "check", "features", path, "--set", "ordered=sise:S,M,L,XL")
+    assert code == 2
+    assert "size" in err

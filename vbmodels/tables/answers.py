@@ -36,7 +36,7 @@ class Several:
     cells
         How many have more than one.
     counts
-        Cells that have each answer.
+        Cells that have each answer, the most frequent first.
     """
 
     mark: str
@@ -117,8 +117,9 @@ def _set_apart(counts: Mapping[str, int], mark: str) -> Several | None:
         and 2 * sum(places[part].total() for part in moving)
         >= sum(of.total() for of in places.values())
     )
-    found = Several(mark, several, {part: of.total() for part, of in places.items()})
-    return found if enough else None
+    # Of the parts of one answer, which are equally frequent, the first is before the others.
+    order = sorted(places.items(), key=lambda one: (-one[1].total(), one[1]["last"], one[0]))
+    return Several(mark, several, {p: of.total() for p, of in order}) if enough else None
 
 
 @dataclass(frozen=True)
@@ -193,8 +194,7 @@ def split_questions(
             split.rules[name], split.seen[name], split.levels[name] = rule, one, levels[name]
             continue
         split.several[name] = found
-        ordered = sorted(found.counts, key=lambda answer: (-found.counts[answer], answer))
-        frequent = [answer for answer in ordered if found.counts[answer] >= max(least, 2)]
+        frequent = [answer for answer, cells in found.counts.items() if cells >= max(least, 2)]
         for answer in frequent[:most]:
             new = f"{name} [{answer}]"
             split.rules[new] = Rule(
@@ -203,7 +203,7 @@ def split_questions(
                 remark="one of several answers",
                 mark=found.mark,
                 answer=answer,
-                others=tuple(ordered),
+                others=tuple(found.counts),
             )
             split.seen[new] = Seen(
                 one.cells, one.missing, ones=found.counts[answer], words=one.words

@@ -76,9 +76,9 @@ class Column:
         """[R] place of each category on its scale: numbers as they are, else 1 to n."""
         if not self.ordered:
             return None
-        numbers = numbers_of(self.ordered)
-        places = range(1, len(self.ordered) + 1)
-        at = dict(zip(self.ordered, numbers or places, strict=True))
+        numbers = numbers_of(self.ordered) or []
+        rising = numbers if numbers == sorted(numbers) else []
+        at = dict(zip(self.ordered, rising or range(1, len(self.ordered) + 1), strict=True))
         return np.array([at[level] for level in self.levels], np.float64)
 
     @property

@@ -20,6 +20,7 @@ from flows.features.input.categories import (
 from flows.features.input.pairs import Survey, best_cut, by_no_chance, place_of_yes, reason_of_gaps
 from flows.features.settings import FeatureSettings
 from flows.one_table import CheckedColumns
+from flows.settings.tables import words_by_column
 from flows.storage import InputFile
 from flows.tables.column_table import suggestions
 from flows.tables.mixed import NUMBER
@@ -57,22 +58,29 @@ NO_COLUMN = "none"
 
 def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedColumns]) -> list[Fault]:
     """List the columns that cannot be read."""
-    where = in_files([file.url for file in files])
     settings: FeatureSettings = checked[0].settings
     seen = merge_seen([one.contents.seen for one in checked])
+    orders = words_by_column(settings.ordered)
     named = {
         "categories": settings.categories,
-        "ordered": [name for name in settings.ordered if name != NO_COLUMN],
+        "ordered": [one for one in (*orders[""], *orders) if one not in ("", NO_COLUMN)],
         "missing": settings.missing_columns(),
     }
-    expected = f"a column of the input, such as {', '.join(list(seen)[:5])}"
     faults = [
-        Fault("settings", expected, name, setting, remedy=did_you_mean(name, seen))
+        Fault(
+            "settings",
+            f"a column of the input, such as {', '.join(list(seen)[:5])}",
+            name,
+            setting,
+            remedy=did_you_mean(name, seen),
+        )
         for setting, names in named.items()
         for name in names
         if name not in seen
     ]
-    return faults + unclear_faults(where, rules_of(seen, settings)[1], settings)
+    return faults + unclear_faults(
+        in_files([file.url for file in files]), rules_of(seen, settings)[1], settings
+    )
 
 
 @dataclass(frozen=True)
@@ -164,8 +172,10 @@ def columns_of(
         for name, rule in rules.items()
     ]
     used_names = [column.name for column in kept]
-    names = shown_names(used_names)
-    kept = [replace(column, label=name) for column, name in zip(kept, names, strict=True)]
+    kept = [
+        replace(column, label=name)
+        for column, name in zip(kept, shown_names(used_names), strict=True)
+    ]
     warnings = [
         *map(split.in_words, split.several),
         *_on_repeated(reasons, shown),
@@ -173,9 +183,13 @@ def columns_of(
         *_on_rare(kept, settings),
         *_on_zeros(kept),
     ]
-    numbers = [name for name in reasons if rules[name].kind == NUMBER]
-    of_used = {name: shown[name] for name in used_names}
-    warnings += suggestions(seen, of_used, used_names, numbers, weighs=True)
+    warnings += suggestions(
+        seen,
+        {name: shown[name] for name in used_names},
+        used_names,
+        [name for name in reasons if rules[name].kind == NUMBER],
+        weighs=True,
+    )
     return FoundColumns(tuple(kept), reasons, tuple(table), tuple(warnings))
 
 
@@ -197,14 +211,16 @@ def _scale(
     """Return the order of a column's answers; None where they have none, or shall have none."""
     if cuts:
         return Scale(NUMBERS, tuple(c for c in _names_of_classes(cuts) if c in found.counts))
-    levels, wanted = list(found.counts), name in settings.ordered
-    if settings.ordered and not wanted:
+    orders = words_by_column(settings.ordered)
+    levels, order = list(found.counts), orders.get(name, seen.order)
+    wanted = name in (*orders[""], *orders)
+    if orders[""] and not wanted:
         return None
-    scale = scale_of(levels, 2 if wanted else LEAST)
-    if set(levels) <= set(seen.order):  # the file says so
+    scale = None if name in orders else scale_of(levels, 2 if wanted else LEAST)
+    if set(levels) <= set(order):  # the user or the file says so
         kind = NUMBERS if scale is None else scale.kind
-        return Scale(kind, tuple(level for level in seen.order if level in found.counts))
-    if wanted and scale is None and (numbers := numbers_of(levels)) is not None:
+        return Scale(kind, tuple(level for level in order if level in found.counts))
+    if name in orders[""] and scale is None and (numbers := numbers_of(levels)) is not None:
         scale = Scale(NUMBERS, tuple(levels[i] for i in np.argsort(numbers)))
     if wanted and scale is None:
         raise InputError.of(
@@ -212,7 +228,7 @@ def _scale(
             column=name,
             expected="answers of a known scale, or numbers (setting ordered)",
             found=listed([repr(level) for level in levels], 4),
-            remedy="write the answers as numbers, or leave the column out of ordered",
+            remedy=f"name all from the lowest to the highest (--set ordered={name}:LOW,...,HIGH)",
         )
     return scale
 

@@ -80,7 +80,7 @@ def test_a_column_without_an_order_is_refused(tmp_path, capsys):
     source = written(tmp_path, likert(60)[1])
     said = refused(capsys, "features", source, tmp_path / "out", "--set", "ordered=colour")
     assert "colour" in said
-    assert "write the answers as numbers" in said
+    assert "ordered=colour:LOW,...,HIGH" in said
     said = refused(capsys, "features", source, tmp_path / "out", "--set", "ordered=color")
     assert "colour" in said
 
