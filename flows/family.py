@@ -16,7 +16,7 @@ from flows.records.runs import Dropped, Parameter, RunPaths, RunRecord
 from flows.settings import RunSettings
 from flows.settings.base import FILE
 from flows.storage import InputFile, Sources
-from flows.tables.file_table import table_beside
+from flows.tables.file_table import file_table_of
 from flows.tables.names import from_text
 from flows.tables.partition import Part
 from vbmodels.core.state import IntArray, State
@@ -125,7 +125,7 @@ def reading_of(family: Family, settings: RunSettings) -> AbstractContextManager[
             settings.sheet,
             documents,
             FILE in settings.columns.values(),
-            table_beside(settings),
+            file_table_of(settings),
         )
     )
 

@@ -231,7 +231,7 @@ def estimate(
                 stages.check(run)
             else:
                 run.events.emit(Stage("check"))
-                checking.settle_settings(run)
+                checking.complete_settings(run)
                 checking.look_at_files(run, whole=True)
             of_headers = tuple(checking.file_warnings(run))
             rows = sum(one.rows for one in run.checked)

@@ -79,7 +79,7 @@ def check(run: Run) -> None:
         if run.complete:
             return
     checking.refuse_target_of_another(run)
-    checking.settle_settings(run)
+    checking.complete_settings(run)
     checking.look_at_files(run)
     if not resume.is_named(run.resume):
         resume.find(run)

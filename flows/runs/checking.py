@@ -60,8 +60,8 @@ def refuse_target_of_another(run: Run) -> None:
         )
 
 
-def settle_settings(run: Run) -> None:
-    """Settle what the input says of settings."""
+def complete_settings(run: Run) -> None:
+    """Complete the settings by what the input says."""
     settings = run.settings
     if isinstance(settings, FileTableSettings):
         with reading_of(run.family, settings):
@@ -140,8 +140,8 @@ def file_warnings(run: Run) -> list[str]:
             with suppress(StorageError):  # a sample sheet is read by other rules than a table
                 for note in storage.file_notes(file.url):
                     found.setdefault(note, []).append(file.url)
-        beside = unmatched(run.files, run.settings)
-    lines = [] if beside is None else lines_of("input", "lines", beside)
+        of_files = unmatched(run.files, run.settings)
+    lines = [] if of_files is None else lines_of("input", "lines", of_files)
     return lines + [
         f"{storage.shown(first)}{f' and {len(others):,} more' if others else ''}: {sentence}."
         for sentence, (first, *others) in found.items()

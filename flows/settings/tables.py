@@ -32,7 +32,7 @@ def words_by_column(words: Sequence[str]) -> dict[str, list[str]]:
 
 
 class FileTableSettings(RunSettings):
-    """Settings of a pipeline that may be told of its files by a table with a line a file."""
+    """Settings of a pipeline whose files a table with a line a file may describe."""
 
     file_is: ClassVar[str] = ""
     """The column of ours that the name of a file with a line is."""

@@ -12,14 +12,14 @@ from flows.storage.errors import (
     StorageError,
     TransientStorageError,
 )
-from flows.storage.file_options import FileOptions, TableBeside, reading_with
+from flows.storage.file_options import FileOptions, FileTable, reading_with
 from flows.storage.formats.converted import (
     ARRAYS,
     DOCUMENTS,
     SEPARATOR,
     SUFFIXES,
     file_notes,
-    lines_beside,
+    lines_of_files,
 )
 from flows.storage.formats.file_columns import CELLS, Lines, lines_of, stem_of
 from flows.storage.formats.tables import (
@@ -78,12 +78,12 @@ __all__ = [
     "ChangedError",
     "DamagedError",
     "FileOptions",
+    "FileTable",
     "InputFile",
     "Lines",
     "MissingError",
     "Sources",
     "StorageError",
-    "TableBeside",
     "TransientStorageError",
     "absent",
     "absolute",
@@ -101,8 +101,8 @@ __all__ = [
     "is_local",
     "is_own",
     "join",
-    "lines_beside",
     "lines_of",
+    "lines_of_files",
     "local_copy",
     "looks_at_once",
     "names",

@@ -12,7 +12,7 @@ NOTES = b"vbflows.notes"
 
 
 @dataclass(frozen=True)
-class TableBeside:
+class FileTable:
     """A table with a line a file of the input: where it is, its column of files, its version."""
 
     url: str
@@ -36,7 +36,7 @@ class FileOptions:
         Whether a ``.txt`` file is one document; else it is a table.
     names_files
         Whether every row has the name of its file, in a column FILE.
-    beside
+    file_table
         A table whose cells every row of a file has, from the file's line.
     """
 
@@ -45,7 +45,7 @@ class FileOptions:
     sheet: str | None = None
     documents: bool = True
     names_files: bool = False
-    beside: TableBeside | None = None
+    file_table: FileTable | None = None
 
 
 _options: ContextVar[FileOptions] = ContextVar("file_options", default=FileOptions())  # noqa: B039

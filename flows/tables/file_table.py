@@ -13,7 +13,7 @@ from flows import storage
 from flows.faults import InputError
 from flows.settings.base import FILE, RunSettings
 from flows.settings.tables import FileTableSettings
-from flows.storage import InputFile, Sources, StorageError, TableBeside
+from flows.storage import FileTable, InputFile, Sources, StorageError
 from flows.tables.cells import is_number, is_text
 
 MOST_TABLES = 10  # that are looked at
@@ -25,17 +25,17 @@ _CALLED = re.compile(
 )
 
 
-def table_beside(settings: RunSettings) -> TableBeside | None:
+def file_table_of(settings: RunSettings) -> FileTable | None:
     """Return where a run's table with a line a file is; None where it has none."""
     if not (isinstance(settings, FileTableSettings) and settings.file_version):
         return None
-    return TableBeside(settings.file_table or "", settings.columns[FILE], settings.file_version)
+    return FileTable(settings.file_table or "", settings.columns[FILE], settings.file_version)
 
 
 def without_table(files: Sequence[InputFile], settings: RunSettings) -> list[InputFile]:
     """Return the files but for the table that describes them."""
-    beside = table_beside(settings)
-    return [file for file in files if beside is None or file.url != beside.url]
+    table = file_table_of(settings)
+    return [file for file in files if table is None or file.url != table.url]
 
 
 def with_file_table(
@@ -60,7 +60,7 @@ def with_file_table(
         for table in tables:
             urls = [one.url for one in files if one.url != table.url]
             if key := _key_of(table, urls, settings):
-                return _settled(settings, table, key, urls[0])
+                return _with_table(settings, table, key, urls[0])
     except StorageError:
         return settings  # the check says it
     if settings.file_table is None:
@@ -74,7 +74,7 @@ def with_file_table(
     )
 
 
-def _settled(
+def _with_table(
     settings: FileTableSettings, table: InputFile, key: str, file: str
 ) -> FileTableSettings:
     """Return the settings with a table, and what a file is where no column of a file says it.
@@ -90,7 +90,7 @@ def _settled(
 
 
 def _candidates(files: Sequence[InputFile], given: Sequence[str]) -> list[InputFile]:
-    """Return the tables that may have a line a file: beside arrays or texts, given, called so."""
+    """Return the tables that may have a line a file: among arrays or texts, given, called so."""
     others = (*storage.ARRAYS, *storage.DOCUMENTS)
     tables = [file for file in files if not file.url.lower().endswith(others)]
     if len(tables) == len(files):
@@ -144,16 +144,16 @@ class Unmatched:
 
 def unmatched(files: Sequence[InputFile], settings: RunSettings) -> Unmatched | None:
     """Return which files have no line and which lines no file; None without such a table."""
-    beside = table_beside(settings)
-    if beside is None:
+    table = file_table_of(settings)
+    if table is None:
         return None
-    lines = storage.lines_beside(beside)
+    lines = storage.lines_of_files(table)
     places = {file.url: lines.place_of(file.url) for file in files}
-    names = lines.texts[beside.key].to_pylist()
+    names = lines.texts[table.key].to_pylist()
     used = set(places.values())
     return Unmatched(
-        beside.url.rpartition("/")[2],
-        beside.key,
+        table.url.rpartition("/")[2],
+        table.key,
         tuple(storage.stem_of(url) for url, place in places.items() if place is None),
         len(files),
         tuple(str(name) for place, name in enumerate(names) if place not in used),

@@ -27,7 +27,7 @@ from flows.storage.errors import StorageError, cannot_read
 from flows.storage.file_options import (
     NOTES,
     FileOptions,
-    TableBeside,
+    FileTable,
     file_options,
     reading_with,
 )
@@ -157,7 +157,7 @@ def as_parquet(url: str) -> str:
     """
     end, packing = format_of(url)
     options = file_options()
-    plain = end == ".parquet" and not (options.names_files or options.beside)
+    plain = end == ".parquet" and not (options.names_files or options.file_table)
     if plain or end not in _CONVERSIONS:
         return url
     what = f"as Parquet, {end} {packing} {options}"
@@ -411,34 +411,34 @@ def _write(url: str, sink: Sink, schema: pa.Schema, batches: Any) -> None:
 
 
 def _shared_cells(url: str, schema: pa.Schema) -> dict[str, pa.Scalar]:
-    """Return the cells that all rows of a file have: its name, and those of its line beside."""
+    """Return the cells that all rows of a file have: its name, and those of its line."""
     options, found = file_options(), {}
     if options.names_files:
         found[FILE] = pa.scalar(stem_of(url))
-    if options.beside is not None and options.beside.url != url:
-        lines = _lines(options.beside, replace(options, names_files=False, beside=None))
+    if options.file_table is not None and options.file_table.url != url:
+        lines = _lines(options.file_table, replace(options, names_files=False, file_table=None))
         table = lines.texts if (schema.metadata or {}).get(CELLS) == b"text" else lines.typed
         place = lines.place_of(url)
-        for name in (one for one in table.column_names if one != options.beside.key):
+        for name in (one for one in table.column_names if one != options.file_table.key):
             cells = table[name]
             found[name] = pa.scalar(None, cells.type) if place is None else cells[place]
     return {name: cell for name, cell in found.items() if name not in schema.names}
 
 
 @lru_cache(maxsize=4)
-def _lines(beside: TableBeside, options: FileOptions) -> Lines:
+def _lines(table: FileTable, options: FileOptions) -> Lines:
     """Read a table with a line a file, once for each version of it."""
     with reading_with(options):
-        small = small_text(beside.url)
-        source = pa.BufferReader(small) if small else local_copy(as_parquet(beside.url))
-        table = pq.read_table(source)
-    refuse_changed(beside.url, beside.version)
-    return lines_of(table, beside.key)
+        small = small_text(table.url)
+        source = pa.BufferReader(small) if small else local_copy(as_parquet(table.url))
+        rows = pq.read_table(source)
+    refuse_changed(table.url, table.version)
+    return lines_of(rows, table.key)
 
 
-def lines_beside(beside: TableBeside) -> Lines:
-    """Return the lines of a table beside the files that are read here."""
-    return _lines(beside, replace(file_options(), names_files=False, beside=None))
+def lines_of_files(table: FileTable) -> Lines:
+    """Return the lines of a table of files, as files are read here."""
+    return _lines(table, replace(file_options(), names_files=False, file_table=None))
 
 
 def _not(url: str, what: str, error: Exception) -> StorageError:

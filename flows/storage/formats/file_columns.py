@@ -33,7 +33,7 @@ def stem_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines of a table beside; cells in types and as text.
+    """The lines of a table of files; cells in types and as text.
 
     Attributes
     ----------
