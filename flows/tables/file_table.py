@@ -46,29 +46,29 @@ def with_file_table(
     Raises
     ------
     InputError
-        If a table that settings name has no column of files.
+        If a table that settings name cannot be read, or has no column of files.
     """
+    found = "none"
     if settings.file_table == "":
         return settings
     try:
         files = storage.expand(source, suffixes)
         if settings.file_table is not None:
-            url = storage.absolute(settings.file_table)
-            tables = [InputFile(url, storage.size_of(url), storage.fingerprint_of(url))]
+            tables = storage.expand(settings.file_table, suffixes)
         else:
             tables = _candidates(files, storage.given(source))
         for table in tables:
             urls = [one.url for one in files if one.url != table.url]
             if key := _key_of(table, urls, settings):
                 return _with_table(settings, table, key, urls[0])
-    except StorageError:
-        return settings  # the check says it
+    except StorageError as error:
+        found = str(error)
     if settings.file_table is None:
-        return settings
+        return settings  # what is wrong with the input the check says
     raise InputError.of(
         storage.shown(settings.file_table),
         "a column that names half of the files",
-        "none",
+        found,
         settings.columns.get(FILE),
         remedy="name it (--column FILE=YOURS), or leave file_table out",
     )

@@ -104,6 +104,18 @@ def test_what_has_no_partner_is_said_and_a_run_and_a_score_use_their_own_tables(
     assert "labels.csv" not in " ".join(json.loads(out)["warnings"])
 
 
+def test_a_named_table_that_cannot_be_used_is_refused(tmp_path, capsys):
+    for name, features, places in slides():
+        write_clam(tmp_path / f"{name}.h5", features, places)
+    (tmp_path / "other.csv").write_text("slide,label\nx,1\ny,0\n")
+    for table, said in (("none.csv", "cannot read"), ("other.csv", "found none")):
+        named = ("--set", f"file_table={tmp_path / table}")
+        code, _, err = run(capsys, "check", "bags", tmp_path, *named)
+        assert code == 2
+        assert table in err
+        assert said in err
+
+
 def test_a_changed_table_is_read_again(tmp_path, capsys):
     for name, features, places in slides():
         write_clam(tmp_path / f"{name}.h5", features, places)
