@@ -224,8 +224,9 @@ def test_cells_of_an_anndata_go_in_by_columns_of_obs(tmp_path, capsys):
     _, used = check(capsys, tmp_path / "cells.h5ad", *named, "--column", "features=X_pca")
     assert used["X_pca"] == "feature"
     write_cells(tmp_path / "wide.h5ad", 3000, obsm=True)
-    _, used = check(capsys, tmp_path / "wide.h5ad", *named)
+    found, used = check(capsys, tmp_path / "wide.h5ad", *named)
     assert used["X_pca"] == "feature"
+    assert any("left out: X" in one for one in found["warnings"])
     write_cells(tmp_path / "wide.h5ad", 3000, obsm=False)
     code, _, err = run(capsys, "check", "bags", tmp_path / "wide.h5ad", *named)
     assert code == 2

@@ -9,6 +9,7 @@ its name. A bag without a name has that of the file.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.storage.errors import StorageError, cannot_read, storage_errors
+from flows.storage.file_options import NOTES
 from flows.storage.formats.file_columns import stem_of
 from flows.storage.objects.staging import Expansion, local_copy
 
@@ -30,8 +32,6 @@ PIECE = 2**22  # numbers that are taken at once
 MOST_GENES = 2_000  # columns of an AnnData's X beyond which it is left out
 SUFFIXES = (".h5", ".hdf5", ".h5ad", ".fcs")
 """Endings of files of arrays."""
-
-Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,11 @@ class Block:
 
     rows: int
     columns: Mapping[str, Cells]
+    left_out: tuple[str, ...] = ()
 
 
 @contextmanager
-def opened(url: str) -> Iterator[tuple[pa.Schema, Batches]]:
+def opened(url: str) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
     """Open a file of arrays: the schema of its table, and the rows in pieces.
 
     ``url``: the file; one that is not local is copied to this machine first.
@@ -71,11 +72,13 @@ def opened(url: str) -> Iterator[tuple[pa.Schema, Batches]]:
     with _readable(url):
         blocks = _opened_fcs if url.lower().endswith(".fcs") else _opened_hdf5
         with blocks(local_copy(url), stem_of(url)) as found:
-            kinds: dict[str, pa.DataType] = {}
-            for block in found:
-                for name, cells in block.columns.items():
-                    kinds[name] = cells.kind if cells.width is None else pa.list_(cells.kind)
-            schema = pa.schema(kinds.items())
+            kinds = {
+                name: cells.kind if cells.width is None else pa.list_(cells.kind)
+                for block in found
+                for name, cells in block.columns.items()
+            }
+            left_out = sorted({f"left out: {name}" for block in found for name in block.left_out})
+            schema = pa.schema(kinds.items(), {NOTES: json.dumps(left_out)})
             yield schema, _in_pieces(found, schema)
 
 
@@ -91,7 +94,7 @@ def _readable(url: str) -> Iterator[None]:
             raise cannot_read(url, str(error), "arrays") from error
 
 
-def _in_pieces(blocks: list[Block], schema: pa.Schema) -> Batches:
+def _in_pieces(blocks: list[Block], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows; a bag without instances has a row without features."""
     for block in blocks:
         widest = max((cells.width or 1 for cells in block.columns.values()), default=1)
@@ -141,7 +144,7 @@ def _blocks(file: Any, stem: str) -> list[Block]:
     """Return the bags of a file, or the one table that it is."""
     if any(name in file for name in CALLED_FEATURES):
         return [_block(_members(file), stem)]
-    arrays = {name: one for name, one in file.items() if _is_matrix(one)}
+    arrays = {name: one for name, one in file.items() if len(_shape(one)) == 2}
     bags = {name: {FEATURES: one} for name, one in arrays.items() if name not in CALLED_COORDINATES}
     bags |= {
         name: _members(one)
@@ -161,12 +164,9 @@ def _blocks(file: Any, stem: str) -> list[Block]:
 
 def _members(group: Any) -> dict[str, Any]:
     """Return the arrays and marks of a file or group."""
-    marks = {name: np.asarray(value) for name, value in group.attrs.items()}
-    return marks | {name: one for name, one in group.items() if hasattr(one, "shape")}
-
-
-def _is_matrix(one: Any) -> bool:
-    return len(_shape(one)) == 2
+    return {name: np.asarray(value) for name, value in group.attrs.items()} | {
+        name: one for name, one in group.items() if hasattr(one, "shape")
+    }
 
 
 def _shape(one: Any) -> tuple[int, ...]:
@@ -179,13 +179,14 @@ def _block(members: Mapping[str, Any], name: str) -> Block:
     """Return the rows of one table or bag."""
     called = next(one for one in CALLED_FEATURES if one in members)
     features = members[called]
-    if not _is_matrix(features) or features.dtype.kind not in "fiub":
+    if len(_shape(features)) != 2 or features.dtype.kind not in "fiub":
         raise ValueError(
             f"expected numbers [instances, numbers] in {name}, found {features.dtype} "
             f"{tuple(features.shape)}"
         )
     rows = _shape(features)[0]
     columns = {BAG: _constant(name)}
+    left_out = []
     for own, one in members.items():
         shape = _shape(one)
         if own in CALLED_COORDINATES and len(shape) == 2 and shape[0] == rows:
@@ -194,7 +195,9 @@ def _block(members: Mapping[str, Any], name: str) -> Block:
             columns[own] = _constant(np.asarray(one[()]).reshape(-1)[0])
         elif shape[0] == rows and (len(shape) == 1 or own == "bag_features"):
             columns[own] = _column(_rows(one, 0, rows))
-    return Block(rows, {**columns, FEATURES: _matrix(features)})
+        elif own != called:
+            left_out.append(own)
+    return Block(rows, {**columns, FEATURES: _matrix(features)}, tuple(left_out))
 
 
 def _anndata(file: Any) -> Block:
@@ -204,16 +207,19 @@ def _anndata(file: Any) -> Block:
     columns = {
         ("cell" if name == index else name): _column(_values(one)) for name, one in obs.items()
     }
-    matrices = {FEATURES: file.get("X"), **dict(file.get("obsm", {}))}
-    for name, one in matrices.items():
-        if _is_matrix(one) and one.shape[1] <= MOST_GENES:
-            columns[name] = _matrix(one)
+    left_out = []
+    matrices = {name: one for name, one in file.items() if name == "X"}
+    for name, one in (matrices | dict(file.get("obsm", {}))).items():
+        if len(_shape(one)) == 2 and one.shape[1] <= MOST_GENES:
+            columns[FEATURES if name == "X" else name] = _matrix(one)
+        else:
+            left_out.append(name)
     if not any(cells.width for cells in columns.values()):
         raise ValueError(
             f"expected a dense X of at most {MOST_GENES:,} columns, or arrays in obsm, such as "
-            "X_pca; reduce the cells to components first (scanpy.pp.pca)"
+            "X_pca; reduce it (scanpy.pp.pca)"
         )
-    return Block(obs[index].shape[0], columns)
+    return Block(obs[index].shape[0], columns, tuple(left_out))
 
 
 def _values(one: Any) -> Any:
@@ -237,8 +243,11 @@ def _rows(one: Any, start: int, stop: int) -> Any:
 
 
 def _matrix(one: Any) -> Cells:
-    kind = pa.float32() if one.dtype == np.float32 else pa.float64()
-    return Cells(kind, _shape(one)[1], partial(_rows, one))
+    return Cells(
+        pa.float32() if one.dtype == np.float32 else pa.float64(),
+        _shape(one)[1],
+        partial(_rows, one),
+    )
 
 
 def _column(cells: Any) -> Cells:
@@ -253,6 +262,5 @@ def _column(cells: Any) -> Cells:
 
 def _constant(value: Any) -> Cells:
     """Return a column with one value; names of bags are text."""
-    value = value.decode() if isinstance(value, bytes) else value
-    kind = pa.array([value]).type
-    return Cells(kind, None, lambda start, stop: pa.array([value] * (stop - start), kind))
+    cell = pa.scalar(value.decode() if isinstance(value, bytes) else value)
+    return Cells(cell.type, None, lambda start, stop: pa.repeat(cell, stop - start))

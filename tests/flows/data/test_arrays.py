@@ -1,5 +1,7 @@
 """Bags in files of arrays, in HDF5."""
 
+import json
+
 import h5py
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ from flows.bags.family import FAMILY
 from flows.bags.schema import INSTANCES_IN
 from flows.bags.settings import BagSettings
 from flows.storage import StorageError
+from flows.storage.file_options import NOTES
+from flows.storage.formats.arrays import opened
 from tests.flows.commands import read_part
 
 BAGS = {"a": [[1.0, 2.0], [3.0, 4.0]], "b": [[5.0, 6.0]], "c": np.zeros((0, 2))}
@@ -62,7 +66,7 @@ def test_a_table_of_arrays_by_the_users_names(tmp_path):
         "features": np.concatenate([np.asarray(bag) for bag in BAGS.values()]),
         "patient": np.array(["a", "a", "b"]),
         "relapse": np.array([True, True, False]),
-        "place": np.zeros((3, 2)),  # is not looked at
+        "place": np.zeros((3, 2)),
     }
     with h5py.File(tmp_path / "x.h5", "w") as file:
         for name, array in table.items():
@@ -71,6 +75,8 @@ def test_a_table_of_arrays_by_the_users_names(tmp_path):
     bags, labels = read(tmp_path / "x.h5", settings)
     assert bags == {name: bag for name, bag in wanted().items() if bag}
     assert labels == {"a": 1, "b": 0}
+    with opened(str(tmp_path / "x.h5")) as (schema, _):
+        assert json.loads(schema.metadata[NOTES]) == ["left out: place"]
 
 
 def test_a_file_a_bag_and_a_group_a_bag(tmp_path):
