@@ -123,21 +123,16 @@ def in_lines(found: Estimate, width: int = 0) -> list[str]:
 
 
 def _time(found: Estimate) -> str:
-    """Say what a run takes, of which parts that is the sum, and how far off it may be."""
+    """Say what a run takes, how far off that may be, and what of it the fit takes."""
     total = found.seconds or 0.0
     sweeps = found.sweeps or found.usual_sweeps
     fit = sweeps * (found.seconds_a_sweep or 0.0)
-    tests = f", tests {_duration(found.further_fits * fit)}" if found.further_fits else ""
     many = f"{sweeps:,} sweeps" if found.sweeps else f"if it takes {sweeps} sweeps"
     most = _MANY if found.most_sweeps is None else min(_MANY, found.most_sweeps)
     longer = 0.0 if found.sweeps else max(most - sweeps, 0) * (found.seconds_a_sweep or 0.0)
-    compiled = found.seconds_to_compile or 0.0
-    more = f"; kernels were compiled in {_duration(compiled)}, once on this machine"
     return (
-        f"time: about {_duration(total)} ({_range(total, longer)}) in one process: reading "
-        f"{_duration(found.seconds_to_read or 0.0)}, fit {_duration(fit)} ({many}; at most "
-        f"{found.most_sweeps:,}){tests}, start, tables and report {_duration(_REST)}"
-        f"{more if compiled >= 1.0 else ''}"
+        f"time: about {_duration(total)} ({_range(total, longer)}) in one process, "
+        f"{_duration(fit)} of it the fit ({many})"
     )
 
 

@@ -18,10 +18,13 @@ _LEAST = 1e-15
 
 @dataclass(frozen=True)
 class Target:
-    """What is predicted: its loss, and what the loss is a share of, of the truth [n]."""
+    """What is predicted, and its loss; of a number it is a share of what the mean loses.
+
+    ``mean`` gives what that predicts, of the truth [n] and what the fit's mean gave each row [n].
+    """
 
     loss: Loss
-    unit: Callable[[FloatArray], float]
+    mean: Callable[[FloatArray, FloatArray], FloatArray] | None = None
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Rival:
     loss
         Its mean loss; of a number the root of the mean square.
     more
-        Its mean loss less the model's, in `Target.unit`: above 0 the model is better.
+        Its mean loss less the model's, of a number as a share of the mean's: above 0 the model
+        is better.
     auroc
         Of two labels.
     explained
@@ -74,15 +78,9 @@ def deviance(truth: FloatArray, mean: FloatArray) -> FloatArray:
     return np.asarray(2.0 * (xlogy(truth, truth / mean) - truth + mean))
 
 
-def _of_the_mean(loss: Loss) -> Callable[[FloatArray], float]:
-    """Return the loss of the mean, of which differences are shares."""
-    return lambda truth: float(loss(truth, np.full(truth.size, truth.mean())).mean()) or 1.0
-
-
-LABEL = Target(label_loss, lambda truth: 1.0)
-CLASSES = Target(class_loss, lambda truth: 1.0)
-NUMBER = Target(square_loss, _of_the_mean(square_loss))
-COUNT = Target(deviance, _of_the_mean(deviance))
+LABEL, CLASSES = Target(label_loss), Target(class_loss)
+NUMBER = Target(square_loss, lambda truth, base: np.full(truth.size, truth.mean()))
+COUNT = Target(deviance, lambda truth, base: base * (truth.sum() / base.sum()))
 
 
 def compare(
@@ -91,12 +89,17 @@ def compare(
     ours: FloatArray,
     theirs: Mapping[str, FloatArray],
     group: IntArray,
+    base: FloatArray | None = None,
 ) -> tuple[Rival, ...]:
     """Compare predictions [n] or [n, K] with others' by name, those of the smallest loss first.
 
-    Rows of one ``group`` [n] are drawn together.
+    Rows of one ``group`` [n] are drawn together; ``base`` [n] is what the fit's mean gives, by
+    default the same.
     """
-    own, unit = target.loss(truth, ours), target.unit(truth)
+    own, unit = target.loss(truth, ours), 1.0
+    if target.mean is not None:
+        of_mean = target.mean(truth, np.ones(truth.size) if base is None else base)
+        unit = float(target.loss(truth, of_mean).mean()) or 1.0
     found = []
     for name, p in theirs.items():
         loss = target.loss(truth, p)

@@ -249,7 +249,8 @@ def of_number(
     """
     squares = mean_of(square_loss(truth, predicted), group)
     losses = target.loss(truth, predicted)
-    of_mean = target.loss(truth, np.full(truth.size, truth.mean()))
+    assert target.mean is not None
+    of_mean = target.loss(truth, target.mean(truth, base))
     unit = float(of_mean.mean()) or 1.0
     gain = mean_of((target.loss(truth, base) - losses) / unit, group)
     left = Estimate(float(losses.mean()))
@@ -265,7 +266,7 @@ def of_number(
         better=gain.is_above,
         inside=None if inside is None else share_of(inside.astype(bool), group),
         bins=bins_of(predicted, truth),
-        rivals=compare(target, truth, predicted, rivals, group),
+        rivals=compare(target, truth, predicted, rivals, group, base),
     )
 
 

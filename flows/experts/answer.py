@@ -22,6 +22,7 @@ from flows.evaluate.tested import (
 )
 from flows.evaluate.thresholds import AT, Threshold, thresholds_of
 from flows.experts.input.encoding import Encoding
+from flows.experts.input.labels import EXPOSURE
 from flows.experts.input.units import GROUP
 from flows.experts.parts import (
     MOST_OF_CLASS,
@@ -393,6 +394,8 @@ def _read(finished: Finished, encoding: Encoding, tested: Tested | None) -> Iter
             model: np.column_stack([table[one] for one in names])
             for model, names in columns.items()
         }
+        if tested is None and EXPOSURE in table.column_names and encoding.target is not None:
+            found[BASE] = encoding.target.mean * encoding.target.exposures(table)[:, None]
         yield _Rows(truth, group, ends, found).take(~np.isnan(truth))
 
 

@@ -18,6 +18,7 @@ from flows.tables.table import (
     ROW_WEIGHT,
     SD,
     TEXT,
+    Bound,
     Column,
     Kind,
     Table,
@@ -29,6 +30,14 @@ ROW_GROUP = optional(
     TEXT,
     "what rows are of, such as a patient: they are held out together",
     accepts=(INT64,),
+)
+ROW_EXPOSURE = Column(
+    "exposure",
+    NUMBER,
+    "what the row's count is of, such as years or people (--column exposure=YOURS)",
+    accepts=(INT64,),
+    finite=True,
+    bounds=(Bound("an exposure above 0", least=1e-9, remedy="correct it or leave the row out"),),
 )
 ROWS_IN = Table(
     "table",
@@ -43,7 +52,7 @@ ROWS_IN = Table(
             remedy="write each label as one text or number",
         ),
     ),
-    named=(ROW_WEIGHT, ROW_GROUP),
+    named=(ROW_WEIGHT, ROW_GROUP, ROW_EXPOSURE),
     others=Column(
         "column that predicts",
         ANY,
@@ -58,19 +67,22 @@ ROWS_IN = Table(
 _ID = Column("id", TEXT, "name of the row")
 _LABEL = Column("label", TEXT, "its label in the file; empty without", nullable=True)
 _NUMBER = Column("label", NUMBER, "its number in the file; empty without", nullable=True)
-_GROUP = Column("group", TEXT, "its group in the file", nullable=True)
+_AS_GIVEN = {
+    ROW_GROUP.name: Column(ROW_GROUP.name, TEXT, "its group in the file", nullable=True),
+    ROW_EXPOSURE.name: Column(ROW_EXPOSURE.name, NUMBER, "its exposure in the file"),
+}
 
 
 _WITHOUT = "prediction without this row, its copies and its group; empty where no fit had its label"
 
 
-def _tested(kind: Kind, grouped: bool) -> list[Column]:
-    """Return the last columns of the rows: how each was tested, and its group."""
-    found = [Column("without_it", kind, _WITHOUT, nullable=True), HELD_OUT]
-    return [*found, _GROUP] if grouped else found
+def _tested(kind: Kind, given: Sequence[str]) -> list[Column]:
+    """Return the last columns of the rows: how each was tested, its group, its exposure."""
+    own = [_AS_GIVEN[name] for name in given]
+    return [Column("without_it", kind, _WITHOUT, nullable=True), HELD_OUT, *own]
 
 
-def expert_rows(n_experts: int, label: str, grouped: bool = False) -> Table:
+def expert_rows(n_experts: int, label: str, given: Sequence[str] = ()) -> Table:
     """Return the table of rows with a probability and one responsibility an expert."""
     meaning = "probability that this expert predicts the row (given its label, if known)"
     return Table(
@@ -86,12 +98,12 @@ def expert_rows(n_experts: int, label: str, grouped: bool = False) -> Table:
                 label=f"P({label})",
             ),
             *(Column(f"expert_{k + 1}", NUMBER, meaning) for k in range(n_experts)),
-            *_tested(NUMBER, grouped),
+            *_tested(NUMBER, given),
         ),
     )
 
 
-def number_rows(grouped: bool = False) -> Table:
+def number_rows(given: Sequence[str] = ()) -> Table:
     """Return the table of rows with a predicted number."""
     return Table(
         "rows",
@@ -103,12 +115,12 @@ def number_rows(grouped: bool = False) -> Table:
             SD,
             LOW,
             HIGH,
-            *_tested(NUMBER, grouped),
+            *_tested(NUMBER, given),
         ),
     )
 
 
-def class_rows(labels: Sequence[str], grouped: bool = False) -> Table:
+def class_rows(labels: Sequence[str], given: Sequence[str] = ()) -> Table:
     """Return the table of rows with the probability of each of several labels."""
     return Table(
         "rows",
@@ -121,7 +133,7 @@ def class_rows(labels: Sequence[str], grouped: bool = False) -> Table:
                 Column(probability_of(one), NUMBER, "probability of this label", label=f"P({one})")
                 for one in labels
             ),
-            *_tested(TEXT, grouped),
+            *_tested(TEXT, given),
         ),
     )
 

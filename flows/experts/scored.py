@@ -29,7 +29,7 @@ from vbmodels.experts.additive.posterior import AdditivePosterior, Part
 from vbmodels.experts.effects import Effect, GroupEffect, PairEffect
 from vbmodels.experts.forms import AnyPosterior, Names, names_of, weights_of
 from vbmodels.experts.posterior import unweighted
-from vbmodels.experts.terms.step_rows import TargetRows
+from vbmodels.experts.terms.step_rows import CountRows, TargetRows
 
 
 def table_of(posterior: AnyPosterior, names: Names) -> list[Any]:
@@ -107,7 +107,8 @@ def predict(posterior: Any, batch: Any, forms: Forms) -> Predicted:
     """Predict the rows of a batch that was made by ``forms``."""
     weights, target = forms.design.weights, forms.encoding.target
     if target is not None:
-        mean, sd, low, high = target.predicted(*posterior.predict(batch.rows))
+        exposure = [batch.exposure] if isinstance(batch, CountRows) else []
+        mean, sd, low, high = target.predicted(*posterior.predict(batch.rows, *exposure))
         return Predicted(mean[:, None], np.column_stack([low, high]), sd)
     if isinstance(batch, ClassRows):
         return Predicted(unweighted(posterior.probabilities(batch), weights))
@@ -207,27 +208,27 @@ def score(
 ) -> Scored:
     """Write what is predicted of a partition's rows; return what it adds to the answer."""
     posterior, forms = model.posterior(q), Forms.read(paths)
-    named, groups = read_names(paths, index, settings)
-    names = [named[ID], named[LABEL]]
+    named = read_names(paths, index, settings)
+    names, given = [named[ID], named[LABEL]], named.drop_columns([ID, LABEL])
     held = is_held_out(batch) & (not is_new)
     shares, labels = None, forms.encoding.labels
     if isinstance(model, NumberModel):
         found = predict(posterior, batch, forms)
         assert found.ends is not None
         assert forms.encoding.target is not None
-        given = forms.encoding.target.values(named[LABEL].combine_chunks())[0]
-        names[1] = pa.array(given, from_pandas=True)
+        label = forms.encoding.target.values(named[LABEL].combine_chunks())[0]
+        names[1] = pa.array(label, from_pandas=True)
         numbers = [found.own[:, 0], found.sd, *found.ends.T]
-        schema = number_rows(bool(groups))
+        schema = number_rows(given.column_names)
     elif isinstance(model, OneVersusRest):
         found = predict(posterior, batch, forms)
         names.append(pa.array(labels, pa.string()).take(pa.array(found.own.argmax(axis=1))))
-        numbers, schema = [*found.own.T], class_rows(labels, bool(groups))
+        numbers, schema = [*found.own.T], class_rows(labels, given.column_names)
     else:
         whole = posterior.predict(batch)
         found = Predicted(unweighted(whole.probability, forms.design.weights)[:, None])
         numbers = [found.own[:, 0], *whole.responsibility]
-        schema = expert_rows(len(whole.responsibility), labels[-1], bool(groups))
+        schema = expert_rows(len(whole.responsibility), labels[-1], given.column_names)
         best = np.argmax(whole.responsibility, axis=0)
         shares = Shares(
             np.bincount(best, minlength=len(whole.responsibility)).astype(float),
@@ -236,7 +237,7 @@ def score(
         )
     arrays = [*names, *(pa.array(np.ascontiguousarray(one)) for one in numbers)]
     untested = pa.nulls(len(held), schema.arrow.field("without_it").type)
-    rows = pa.table([*arrays, untested, pa.array(held), *groups], schema=schema.arrow)
+    rows = pa.table([*arrays, untested, pa.array(held), *given.columns], schema=schema.arrow)
     storage.write_table(paths.table("rows", index), rows)
     reasons = reasons_of(model, posterior, forms, paths, index)
     shown = Shown(rows, found.own, found.ends, forms.encoding, reasons, is_new)

@@ -7,10 +7,10 @@ to the same rows, scikit-learn's on the columns before they are scaled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,7 @@ from vbmodels.core.fit import InProcess, drive
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.experts.additive.counts import mean_of
 from vbmodels.experts.additive.model import AdditiveExperts
+from vbmodels.experts.terms.step_rows import CountRows
 from vbmodels.tables.encoding import encoded
 
 OWN, BASE = "this model", "base rate"
@@ -74,10 +75,14 @@ class _Part:
     x
         The columns as they came, but for categories, which are columns of 0 and 1; a missing number
         is NaN; [N, D]. Where no trees are grown it has none.
+    exposure
+        Of counts, in that of the mean row; else 1; [N].
     seen
-        Of the fitted rows: how many, the sum of ridge regression's predictions, and that of their
-        numbers, or their counts by class; [2 + W].
+        Of the fitted rows: the sum of exposures, that of ridge regression's predictions, and that
+        of their numbers, or their counts by class; [2 + W].
     """
+
+    ARRAYS: ClassVar = ("truth", "unit", "fitted", "tested", "ends", "x", "exposure")
 
     truth: FloatArray
     unit: IntArray
@@ -86,6 +91,7 @@ class _Part:
     found: Mapping[str, FloatArray]
     ends: FloatArray
     x: FloatArray
+    exposure: FloatArray
     seen: FloatArray
 
     @classmethod
@@ -93,8 +99,7 @@ class _Part:
         """Join partitions."""
         first, *_ = parts
         arrays = {
-            name: np.concatenate([getattr(one, name) for one in parts])
-            for name in ("truth", "unit", "fitted", "tested", "ends", "x")
+            name: np.concatenate([getattr(one, name) for one in parts]) for name in cls.ARRAYS
         }
         found = {name: np.concatenate([one.found[name] for one in parts]) for name in first.found}
         seen = np.sum([one.seen for one in parts], axis=0)
@@ -102,8 +107,7 @@ class _Part:
 
     def of_tested_rows(self) -> _Part:
         """Return it without the other rows."""
-        names = ("truth", "unit", "fitted", "tested", "ends", "x")
-        arrays = {name: getattr(self, name)[self.tested] for name in names}
+        arrays = {name: getattr(self, name)[self.tested] for name in self.ARRAYS}
         found = {name: one[self.tested] for name, one in self.found.items()}
         return _Part(**arrays, found=found, seen=self.seen)
 
@@ -209,7 +213,9 @@ def _part_of(
     table: pa.Table,
 ) -> _Part:
     truth, target, found = truth_of(batch), forms.encoding.target, {OWN: predicted.own}
-    x = np.empty((len(truth), 0))
+    x, exposure = np.empty((len(truth), 0)), np.ones(len(truth))
+    if isinstance(batch, CountRows):
+        exposure = batch.exposure
     if target is not None:
         truth = target.values(table[LABEL].combine_chunks())[0]
     for name, one in others.items():
@@ -217,7 +223,7 @@ def _part_of(
             found[name] = predict(one, batch, forms).own
             continue
         mean = one.project(batch.rows)
-        mean = mean_of(mean) if target.count else mean
+        mean = exposure * mean_of(mean) if target.count else mean
         found[name] = target.predicted(mean, np.zeros(len(truth)))[0][:, None]
     if with_trees:
         raw, _ = raw_of(table, forms.encoding.kinds)
@@ -229,8 +235,8 @@ def _part_of(
     sums = np.array([y.sum()])
     if target is None and predicted.own.shape[1] > 1:
         sums = np.bincount(y.astype(int), minlength=predicted.own.shape[1])
-    seen = np.array([y.size, lines, *sums], float)
-    return _Part(truth, unit_numbers(batch), fitted, tested, found, ends, x, seen)
+    seen = np.array([exposure[fitted].sum(), lines, *sums], float)
+    return _Part(truth, unit_numbers(batch), fitted, tested, found, ends, x, exposure, seen)
 
 
 def _held_out(index: int, others: Mapping[str, Any], with_trees: bool, paths: RunPaths) -> _Part:
@@ -326,7 +332,7 @@ def _compared(
     others = {name: one[tested] for name, one in whole.found.items()}
     found = {OWN: others.pop(OWN)}
     classes = found[OWN].shape[1]
-    found[BASE] = np.tile(np.array(sums) / size, (len(found[OWN]), 1))
+    found[BASE] = np.outer(whole.exposure[tested], np.array(sums) / size)
     if RIDGE in others:
         lines = others.pop(RIDGE)
         assert target is not None
@@ -340,7 +346,8 @@ def _compared(
         return found
     x, new, y = whole.x[fitted], whole.x[tested], whole.truth[fitted]
     if target is not None:
-        found[TREES] = _number_trees(x, y, new, settings.seed, target.count)[:, None]
+        trees = _number_trees(x, y, whole.exposure[fitted], settings.seed, target.count)
+        found[TREES] = (trees(new) * whole.exposure[tested])[:, None]
         return found
     codes, kept = y.astype(int), slice(None) if classes > 1 else slice(1, 2)
     found[TREES] = class_trees(x, codes, settings.seed, y.size < FEW_ROWS)(new)[:, kept]
@@ -351,8 +358,9 @@ def _compared(
 
 
 def _number_trees(
-    x: FloatArray, y: FloatArray, new: FloatArray, seed: int, is_count: bool
-) -> FloatArray:
+    x: FloatArray, y: FloatArray, exposure: FloatArray, seed: int, is_count: bool
+) -> Callable[[FloatArray], FloatArray]:
+    """Grow trees; of counts for the mean exposure."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     how: dict[str, Any] = {"loss": "poisson" if is_count else "squared_error", "random_state": seed}
@@ -360,4 +368,5 @@ def _number_trees(
         how |= {"learning_rate": 0.05, "max_features": 0.3}
     model = HistGradientBoostingRegressor(**how)
     with threadpool_limits(1):
-        return np.asarray(model.fit(x, y).predict(new))
+        weights = None if (exposure == 1.0).all() else exposure
+        return model.fit(x, y / exposure, weights).predict

@@ -71,8 +71,8 @@ class Bound:
     """A limit of a column's numbers, both ends included, and how it is said."""
 
     words: str
-    least: int | None = None
-    most: int | None = None
+    least: float | None = None
+    most: float | None = None
     remedy: str | None = None
 
 

@@ -1,9 +1,8 @@
-"""The decision over all partitions of a case, and what is written: tables, VCF, BED, MultiQC."""
+"""The decision over all partitions of a case, and what is written: tables, VCF, BED."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -25,7 +24,6 @@ from flows.variants.calls.joint_alleles import join_alleles
 from flows.variants.calls.loci import call_part
 from flows.variants.calls.part_calls import MOST_MISSED, PartCalls, filters_not_run
 from flows.variants.calls.vcf import named, null_of, sample_names, write_vcf
-from flows.variants.input import read_account
 from flows.variants.input.locations import read_counts, read_loci, replicate_columns
 from flows.variants.input.read_account import SampleReads
 from flows.variants.reads.contigs import fasta_contigs, names_a_contig
@@ -161,18 +159,14 @@ def conclude(
         )
     if isinstance(model, Several):
         concluded = each(_conclude_here, items, settings, paths, fitted)
-        q = replace(q, of=tuple(case.q for case, _ in concluded))
-    else:
-        concluded = [_conclude_case(items[0], settings, paths, fitted, each)]
-        q = concluded[0][0].q
-    for name, text in merge_multiqc([files for _, files in concluded]).items():
-        storage.write_bytes(paths.file(name), text)
-    return [case for case, _ in concluded], q
+        return concluded, replace(q, of=tuple(case.q for case in concluded))
+    concluded = [_conclude_case(items[0], settings, paths, fitted, each)]
+    return concluded, concluded[0].q
 
 
 def _conclude_here(
     case: Case, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None
-) -> tuple[CaseFound, dict[str, bytes]]:
+) -> CaseFound:
     def each(function: Callable[..., Any], items: Sequence[Any], *args: Any) -> list[Any]:
         return [function(item, *args) for item in items]
 
@@ -182,8 +176,8 @@ def _conclude_here(
 
 def _conclude_case(
     case: Case, settings: VariantSettings, paths: RunPaths, fitted: RunPaths | None, each: Each
-) -> tuple[CaseFound, dict[str, bytes]]:
-    """Return what was found in a case, and its files for MultiQC.
+) -> CaseFound:
+    """Write the files of a case, and return what was found in it.
 
     P(H1) over all units replaces the fit's, which is of a sample.
     """
@@ -220,8 +214,7 @@ def _conclude_case(
         regions = [part.callable for part in parts if part.callable is not None]
         bed = detection.Intervals.union(regions).bed
         storage.write_bytes(case.url(paths, "callable.bed"), bed)
-    files = multiqc_files(parts, settings)
-    return CaseFound(settings.case, parts, q), files
+    return CaseFound(settings.case, parts, q)
 
 
 def _write_calls(
@@ -293,48 +286,3 @@ def _contigs(settings: VariantSettings, parts: Sequence[PartCalls]) -> dict[str,
         known = fasta_contigs(settings.fasta)
         return {name: length for name, length in known.items() if names_a_contig(name)}
     return {name: None for name in sorted({c for part in parts for c in part.contigs})}
-
-
-def multiqc_files(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, bytes]:
-    """Return the files of a case by name: its calls, and its reads where they are known."""
-    calls = [call for part in parts for call in part.calls]
-    filtered = sum(bool(call["filters"]) for call in calls)
-    found = {
-        "vbflows_calls": {
-            "section_name": "vbflows: variants",
-            "description": "Alleles called in the case: those that pass all filters, and others.",
-            "plot_type": "bargraph",
-            "pconfig": {
-                "id": "vbflows_calls_plot",
-                "title": "vbflows: variants",
-                "ylab": "alleles",
-            },
-            "data": {settings.case: {"PASS": len(calls) - filtered, "filtered": filtered}},
-        },
-    }
-    reads = parts[0].sample_reads if parts else None
-    if reads is not None and (rows := read_account.as_rows(reads, settings)):
-        found["vbflows_reads"] = {
-            "section_name": "vbflows: reads",
-            "description": "Reads in the regions: those that count, and those that a rule left "
-            "out.",
-            "plot_type": "bargraph",
-            "pconfig": {"id": "vbflows_reads_plot", "title": "vbflows: reads", "ylab": "reads"},
-            "data": read_account.for_multiqc(rows),
-        }
-    return {
-        f"{name}_mqc.json": json.dumps({"id": name, **content}, indent=1).encode()
-        for name, content in found.items()
-    }
-
-
-def merge_multiqc(files: Sequence[Mapping[str, bytes]]) -> dict[str, bytes]:
-    """Put the files of several cases together: a sample each; of a control, what comes first."""
-    found: dict[str, dict[str, Any]] = {}
-    for own in files:
-        for name, text in own.items():
-            content = json.loads(text)
-            data = found.setdefault(name, content)["data"]
-            for sample, of in content["data"].items():
-                data.setdefault(sample, of)
-    return {name: json.dumps(content, indent=1).encode() for name, content in found.items()}

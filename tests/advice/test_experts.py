@@ -5,10 +5,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows.records.runs import open_run
 from tests.advice.commands import obey, results_of, steps_of
 from tests.answers.expert_runs import OF, QUICK, patients, write_sources
 from tests.answers.keep import command
 from tests.flows.commands import setting_args, succeed
+from tests.flows.experts.runs import latest, rows_of
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +87,24 @@ def test_more_draws_make_chains_agree(folder):
         succeed("experts", folder / "label.parquet", target, *OF, *setting_args(*more))
         found.append(results_of(target)["largest_r_hat"])
     assert found[1] < 1.2 < 1.5 < found[0]
+
+
+def test_an_exposure_that_is_asked_about_makes_counts_more_exact(tmp_path):
+    """What is advised where a column is named like an exposure, for a label that is a count."""
+    rng, n = np.random.default_rng(8), 600
+    age, years = rng.uniform(18.0, 80.0, n), rng.gamma(0.7, 1.0, n) + 0.01
+    mean = years * np.exp(0.8 * np.cos(age / 20.0))
+    rows = pa.table({"age": age, "person_years": years, "claims": rng.poisson(mean)})
+    pq.write_table(rows[:400], tmp_path / "fitted.parquet")
+    pq.write_table(rows[400:], tmp_path / "new.parquet")
+    errors = []
+    for more in ((), ("--column", "exposure=person_years")):
+        target = tmp_path / f"out{len(more)}"
+        args = ("--column", "label=claims", *setting_args("baselines=no", "target=count"), *more)
+        succeed("experts", tmp_path / "fitted.parquet", target, *args)
+        said = " ".join(open_run(str(target))[1].warnings)
+        assert ("--column exposure=person_years" in said) is (not more)
+        succeed("score", target, tmp_path / "new.parquet", tmp_path / f"new{len(more)}")
+        predicted = rows_of(latest(tmp_path / f"new{len(more)}")[0])["predicted"].to_numpy()
+        errors.append(np.mean((np.log(predicted) - np.log(mean[400:])) ** 2))
+    assert errors[1] < 0.5 * errors[0]

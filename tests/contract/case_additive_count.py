@@ -28,7 +28,9 @@ HELD = 60
 
 def count_rows(x: FloatArray, y: FloatArray, parts: int = 1) -> list[CountRows]:
     """Return rows with their counts, in parts."""
-    return [CountRows(one.rows, one.y) for one in number.target_rows(x, y, parts)]
+    return [
+        CountRows(one.rows, one.y, np.ones(one.size)) for one in number.target_rows(x, y, parts)
+    ]
 
 
 def drawn(rng: np.random.Generator, n: int, varied: bool = False) -> tuple[FloatArray, ...]:
@@ -57,13 +59,13 @@ def tables() -> dict[str, Sequence[CountRows]]:
         x = np.concatenate([np.asarray(b.dense)[:, :-1] for b in parts])
         t = np.concatenate([b.t for b in parts])
         cut = number.with_numbers(cut_coded(x, np.abs(t), len(parts), bare=True), t + np.abs(t))
-        found[name] = [CountRows(one.rows, one.y) for one in cut]
+        found[name] = [CountRows(one.rows, one.y, np.ones(one.size)) for one in cut]
     return found
 
 
 def none_of(batch: CountRows) -> CountRows:
     none = number.none_of(batch)
-    return CountRows(none.rows, none.y)
+    return CountRows(none.rows, none.y, np.ones(none.size))
 
 
 def deviance_of_mean(seed: int) -> float:
@@ -93,7 +95,7 @@ def published(model: Any, q: CountState, batch: CountRows, local: Any) -> FloatA
 
 def hidden(batch: CountRows) -> CountRows:
     none = number.hidden(batch)
-    return CountRows(none.rows, none.y)
+    return CountRows(none.rows, none.y, np.ones(none.size))
 
 
 CASE = Case(

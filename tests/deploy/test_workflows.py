@@ -4,7 +4,6 @@ import os
 import re
 import sys
 import tomllib
-from pathlib import Path
 from types import SimpleNamespace
 
 import pysam
@@ -79,7 +78,7 @@ def test_the_module_s_sheet_is_one_that_vbflows_reads(tmp_path):
     assert done.returncode == 0, done.stderr
     left = {path.name for path in tmp_path.iterdir()}
     assert {"p.vcf.gz", "p.vcf.gz.tbi", "p.loci", "p.detection", "p.html", "p.json",
-            "p.callable.bed", "p.vbflows_calls_mqc.json"} <= left  # fmt: skip
+            "p.callable.bed"} <= left  # fmt: skip
     assert yaml.safe_load((tmp_path / "versions.yml").read_text()) == {
         "VBFLOWS": {"vbflows": VERSION}
     }
@@ -95,8 +94,7 @@ def test_the_wrapper_leaves_what_is_requested(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{ours}{os.pathsep}{PATH}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     meta = yaml.safe_load((WRAPPER / "meta.yaml").read_text())
-    outputs = {"vcf": "v.vcf.gz", "report": "r.html", "record": "r.json", "callable": "c.bed",
-               "multiqc": "mqc"}  # fmt: skip
+    outputs = {"vcf": "v.vcf.gz", "report": "r.html", "record": "r.json", "callable": "c.bed"}
     assert [next(iter(one)) for one in meta["output"]] == list(outputs)
     snakemake = SimpleNamespace(
         input=Named(case=str(tmp_path / "a.bam"), control=[str(tmp_path / "b.bam")],
@@ -108,6 +106,5 @@ def test_the_wrapper_leaves_what_is_requested(tmp_path, monkeypatch):
     code = compile((WRAPPER / "wrapper.py").read_text(), "wrapper.py", "exec")
     exec(code, {"snakemake": snakemake})
     assert all((tmp_path / made).exists() for made in outputs.values())
-    assert sorted(p.name for p in Path(tmp_path / "mqc").iterdir())[0] == "vbflows_calls_mqc.json"
     with pysam.VariantFile(str(tmp_path / "v.vcf.gz")) as file:
         assert list(file.fetch("chr1")) == []  # by its index

@@ -43,6 +43,10 @@ _WEIGHT_NAME = re.compile(
     r"(.*[_. ])?(weight|weights|wt|wgt|wts|finalwt|pweight|sampleweight|survey_?weight)(_?\d+)?",
     re.IGNORECASE,
 )
+_EXPOSURE_NAME = re.compile(
+    r"(.*[_. ])?(exposure|offset|(person|patient|device)[_. ]?(years?|days?|time)|follow[_. ]?up)",
+    re.IGNORECASE,
+)
 _DESIGN_NAME = re.compile(
     r"(psu|strata|stratum|cluster|sdmvpsu|sdmvstra|varpsu|varstrat)", re.IGNORECASE
 )
@@ -513,6 +517,15 @@ def looks_like_id(name: str) -> bool:
 def looks_like_weight(name: str) -> bool:
     """Say whether a column is named like one of survey weights."""
     return bool(_WEIGHT_NAME.fullmatch(name.strip()))
+
+
+def looks_like_exposure(name: str) -> bool:
+    """Say whether a column is named like one of what counts are of, such as person-years.
+
+    >>> [looks_like_exposure(name) for name in ("Exposure", "person_years", "years", "expo")]
+    [True, True, False, False]
+    """
+    return bool(_EXPOSURE_NAME.fullmatch(name.strip()))
 
 
 def looks_like_design(name: str) -> bool:

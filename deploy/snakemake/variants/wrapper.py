@@ -51,7 +51,3 @@ with tempfile.TemporaryDirectory() as folder:
     ):  # fmt: skip
         if snakemake.output.get(name):
             shutil.copy(os.path.join(run, made), snakemake.output.get(name))
-    if snakemake.output.get("multiqc"):
-        os.makedirs(snakemake.output.multiqc, exist_ok=True)
-        for made in glob.glob(os.path.join(run, "*_mqc.json")):
-            shutil.copy(made, snakemake.output.multiqc)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows import storage
-from flows.experts.input.encoding import Encoding, Target, levels_in, raw_of, strange
+from flows.experts.input.encoding import Encoding, Target, exposures_in, levels_in, raw_of, strange
 from flows.experts.input.labels import Labels, signs
 from flows.experts.input.units import Units, read_units
 from flows.experts.settings import ExpertSettings
@@ -211,7 +211,7 @@ def sums_of(
         sample = RowSample.of(raw, keys.cells, np.where(fitted, codes, -1), n_classes)
     target = None
     if y is not None and fitted.any():
-        target = ColumnSums.of(y[fitted][:, None], t[fitted])
+        target = ColumnSums.of(np.column_stack([y, *exposures_in(table)])[fitted], t[fitted])
     return Summed(sums, levels_in(table, kinds), sample, classes, target)
 
 
@@ -384,10 +384,13 @@ class Forms:
         weighs = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
         classes = self.design.weights[np.maximum(codes, 0)]
         weight = given * weighs * classes / (self.copies * self.design.mean_weight)
-        rows = self.rows(raw, t, digests_of(names), weight, groups)
-        if y is not None and isinstance(rows, CodedRows):
-            is_count = encoding.target is not None and encoding.target.count
-            return CountRows(rows, y) if is_count else TargetRows(rows, y)
+        target, keys = encoding.target, digests_of(names)
+        exposure = np.ones(len(t)) if target is None else target.exposures(table)
+        rows = self.rows(raw, t, keys, weight * exposure, groups)
+        if target is not None and y is not None and isinstance(rows, CodedRows):
+            if target.count:
+                return CountRows(rows, y / exposure, exposure)
+            return TargetRows(rows, y)
         if len(encoding.labels) > 2:
             of = OrderedRows if encoding.ordered else ClassRows
             return of(rows, codes, len(encoding.labels))
@@ -423,8 +426,10 @@ def replace_target(encoding: Encoding, target: Target, sums: ColumnSums | None) 
             found="one number" if sums is not None else "none",
             remedy="lower test_share or give more rows",
         )
-    scaled = target.model_copy(update={"mean": float(sums.mean[0]), "sd": float(sums.sd[0])})
-    return encoding.model_copy(update={"labels": [], "target": scaled})
+    scale = {"mean": float(sums.mean[0]), "sd": float(sums.sd[0])}
+    if sums.mean.size > 1:
+        scale["exposure"] = float(sums.mean[1])
+    return encoding.model_copy(update={"labels": [], "target": target.model_copy(update=scale)})
 
 
 def _labels_in(

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from flows.experts.input.labels import Labels, label_faults
+from flows.experts.input.labels import EXPOSURE, Labels, label_faults
 from flows.experts.settings import ExpertSettings
 from flows.faults import Fault, shown
 from flows.one_table import CheckedColumns
@@ -135,6 +135,7 @@ class Target(json_files.Form):
     """A label that is a number: how it is read, and its mean and standard deviation in the fit.
 
     ``count``: it is fitted as a count, in its own unit; ``logged``: its logarithm is fitted.
+    ``exposure``: the mean one, 1 without.
     """
 
     rule: Rule
@@ -144,6 +145,7 @@ class Target(json_files.Form):
     logged: bool = False
     log_mean: float = 0.0
     log_sd: float = 1.0
+    exposure: float = 1.0
 
     @property
     def centre(self) -> float:
@@ -176,9 +178,19 @@ class Target(json_files.Form):
             return own, own * np.sqrt(np.expm1(sd**2)), np.exp(low), np.exp(high)
         return mean, sd, np.maximum(low, 0.0) if self.count else low, high
 
+    def exposures(self, table: pa.Table) -> FloatArray:
+        """Return each row's exposure, in that of the mean row; 1 without exposures; [N]."""
+        given = exposures_in(table)
+        return given[0] / self.exposure if given else np.ones(len(table))
+
     def values(self, labels: pa.Array) -> tuple[FloatArray, BoolArray]:
         """Return labels as numbers, NaN where there is none, and which cannot be read; [N]."""
         return mixed.numbers(labels, self.rule)
+
+
+def exposures_in(table: pa.Table) -> list[FloatArray]:
+    """Return the exposures of kept rows [N], as they came; none where there are none."""
+    return [table[name].to_numpy() for name in table.column_names if name == EXPOSURE]
 
 
 class Encoding(json_files.Form):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -9,6 +10,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from flows.experts.schema import ROW_EXPOSURE
 from flows.experts.settings import ExpertSettings
 from flows.faults import Fault, shown
 from flows.tables.mixed import FLAG, NUMBER
@@ -16,12 +18,13 @@ from flows.tables.names import listed
 from flows.tables.roles import LABEL, Contents, column_rules
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.tables.column_table import ColumnRead
-from vbmodels.tables.columns import Rule
+from vbmodels.tables.columns import Rule, looks_like_exposure
 from vbmodels.tables.levels import NO, YES, Levels, order_of
 from vbmodels.tables.levels import positive_of as level_words
 from vbmodels.tables.seen import Seen, ends_of, sentinels_of
 
 MOST_CLASSES = 50
+EXPOSURE = ROW_EXPOSURE.name
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,8 @@ def label_kind(
     """Say what labels are; counts are whole numbers from 0 with 0, 1 and 2 among them."""
     if settings.target != "auto":
         return "classes" if settings.target == "ordered" else settings.target
+    if EXPOSURE in settings.columns:
+        return "count"
     additive = settings.inference == "additive" and settings.positive is None
     if not additive or number_rule(cells, settings) is None:
         return "classes"
@@ -134,6 +139,12 @@ def label_kind(
     if not labels.many and len(labels.counts) <= most:
         return "classes"
     return "count" if counts else "number"
+
+
+def exposure_option(seen: Mapping[str, Seen]) -> str:
+    """Return how to name the column that looks like one of exposures; "" where none does."""
+    named = [name for name in seen if looks_like_exposure(name) and (lowest(seen[name]) > 0.0)]
+    return f" --column {EXPOSURE}={shlex.quote(named[0])}" if named else ""
 
 
 def is_whole(cells: Seen) -> bool:
@@ -285,8 +296,12 @@ MOST_LABELS = 1000
 
 def label_faults(where: str, contents: Contents, settings: ExpertSettings) -> list[Fault]:
     """List what keeps labels from being fitted."""
-    if label_kind(contents.labels, contents.label_cells, settings) != "classes":
-        return _number_faults(where, contents, settings)
+    kind = label_kind(contents.labels, contents.label_cells, settings)
+    if EXPOSURE in settings.columns and kind != "count":
+        remedy = f"leave target or the {EXPOSURE} out"
+        return [Fault("settings", f"count with an {EXPOSURE}", kind, "target", remedy=remedy)]
+    if kind != "classes":
+        return _number_faults(where, contents, settings, kind == "count")
     few = "join labels to fewer classes"
     if number_rule(contents.label_cells, settings):
         few += ", or predict a number: target=number"
@@ -331,10 +346,13 @@ def _count_faults(
     cells = contents.label_cells
     is_count = number_rule(cells, settings) is not None and is_whole(cells)
     expected = f"at least {LEAST} rows of each of more than two labels"
-    return [_fault(where, expected, f"fewer of {listed(few)}", _COUNT if is_count else _JOIN)]
+    remedy = _COUNT + exposure_option(contents.seen) if is_count else _JOIN
+    return [_fault(where, expected, f"fewer of {listed(few)}", remedy)]
 
 
-def _number_faults(where: str, contents: Contents, settings: ExpertSettings) -> list[Fault]:
+def _number_faults(
+    where: str, contents: Contents, settings: ExpertSettings, is_count: bool
+) -> list[Fault]:
     """List what keeps labels from being fitted as numbers."""
     labels, cells = contents.labels, contents.label_cells
     of_classes = {
@@ -352,9 +370,9 @@ def _number_faults(where: str, contents: Contents, settings: ExpertSettings) -> 
         faults.append(_fault(where, "a number in some of the rows", "none", _NAME))
     elif number_rule(cells, settings) is None:
         odd = shown(cells.odd[0]) if cells.odd else "other cells"
-        expected = f"numbers for target={settings.target}"
+        expected = f"numbers for target={'count' if is_count else 'number'}"
         faults.append(_fault(where, expected, odd, "mend the cells, or take target=classes"))
-    elif settings.target == "count" and not is_whole(cells):
+    elif is_count and not is_whole(cells):
         found = "fractions" if cells.fractions else f"{lowest(cells):g}"
         expected = "whole numbers from 0 for target=count"
         faults.append(_fault(where, expected, found, "take target=number"))
@@ -371,7 +389,7 @@ def _not_additive(where: str, found: str, settings: ExpertSettings) -> Fault:
 
 _NUMBERED = "number the labels by their order (1, 2, 3), or take target=classes"
 _JOIN = "join rare labels or leave their rows without one"
-_COUNT = "if they are counts, --set target=count; else join rare labels"
+_COUNT = "join rare labels, or if they are counts, --set target=count"
 _NAME = "name the column that holds it (--column label=YOURS), or fill it"
 
 

@@ -25,7 +25,9 @@ from flows.experts.input.design import (
 )
 from flows.experts.input.encoding import AboutRows, Encoding, Target
 from flows.experts.input.labels import (
+    EXPOSURE,
     Labels,
+    exposure_option,
     label_kind,
     label_read,
     label_warnings,
@@ -305,8 +307,13 @@ def _say_of_labels(
         said += [*label_warnings(labels, encoding.ordered), *unlabelled_warning(about.labels)]
         return said + suggestions(seen, {column: about.labels}, [column])
     is_logged = encoding.target is not None and encoding.target.logged
+    if EXPOSURE in settings.columns:
+        return said + suggestions(seen, {}, [column])
     if settings.target == "auto" or is_logged:
         said.append(number_warning(about.labels, labels.count, is_logged))
+    option = exposure_option(about.seen)
+    if labels.count and option:
+        said.append(f"If counts are of more or less time, area or people, name it:{option}.")
     return said + suggestions(seen, {}, [column])
 
 
@@ -335,6 +342,9 @@ def _columns(
         else label_read(about.labels, labels, name)
     ]
     found += about.weights.columns(settings)
+    if EXPOSURE in theirs and summed.target is not None:
+        mean = f"{summed.target.mean[1]:.4g} in the mean"
+        found.append(ColumnRead(theirs[EXPOSURE], "number", 0, mean, "exposure of the count"))
     for name, rule in every.items():
         used = f"left out: {reasons[name]}" if name in reasons else USED
         found.append(column_read(name, rule, about.seen[name], summed.levels.get(name), used))

@@ -12,8 +12,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from flows import storage
-from flows.experts.input.encoding import Target, raw_of
-from flows.experts.input.labels import Labels
+from flows.experts.input.encoding import Target, exposures_in, raw_of
+from flows.experts.input.labels import EXPOSURE, Labels
 from flows.experts.schema import ROW_GROUP
 from flows.experts.settings import ExpertSettings
 from flows.family import Each
@@ -306,7 +306,7 @@ def keys_of(
     else:
         codes = labels.of_rows(given)
         label = np.where(codes < 0, np.nan, codes)
-    cells = raw[:, np.argsort(np.array(columns))]
+    cells = np.column_stack([raw[:, np.argsort(np.array(columns))], *exposures_in(table)])
     names = digests_of([one.removeprefix(prefix) for one in table[ID].to_pylist()])
     if GROUP not in table.column_names:
         return RowKeys(cell_keys(cells), names, names, label, np.zeros(len(label)))
@@ -318,13 +318,10 @@ def keys_of(
     return RowKeys(keys, names, own, label, np.zeros(len(label)))
 
 
-def read_names(
-    paths: RunPaths, index: int, settings: ExpertSettings
-) -> tuple[pa.Table, list[pa.ChunkedArray]]:
-    """Return a partition's rows with names and labels, and their groups; [] without groups."""
-    grouped = [GROUP] if GROUP in settings.columns else []
-    table = storage.read_table(paths.part("rows", index), [ID, LABEL, *grouped])
-    return table, [table[name] for name in grouped]
+def read_names(paths: RunPaths, index: int, settings: ExpertSettings) -> pa.Table:
+    """Return a partition's rows with names and labels, and their groups and exposures if given."""
+    given = [name for name in (GROUP, EXPOSURE) if name in settings.columns]
+    return storage.read_table(paths.part("rows", index), [ID, LABEL, *given])
 
 
 def hold_out_warnings(found: RowUnits) -> list[str]:

@@ -309,12 +309,3 @@ def replicates_in_words(lines: Sequence[Alignment]) -> list[str]:
         f"Several files are replicates of one sample: {'; '.join(several)}. Give different "
         "people samples of their own."
     ]
-
-
-def for_multiqc(rows: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-    """Return reads by replicate and rule, of the account as `as_rows` has it."""
-    without = ("in the file", "outside the regions")
-    return {
-        replicate: {n: v for n, v in row.items() if n not in without and not n.startswith("bases")}
-        for replicate, row in rows.items()
-    }

@@ -1,6 +1,5 @@
-"""The limit of detection: what it promises is kept, and where it stands; files for MultiQC."""
+"""The limit of detection: what it promises is kept, and where it stands."""
 
-import json
 import warnings
 from dataclasses import replace
 
@@ -97,7 +96,7 @@ def test_regions_that_are_not_callable_are_named_and_joined_over_partitions():
 
 
 @pytest.mark.thorough
-def test_a_run_leaves_a_table_a_bed_and_files_for_multiqc(capsys, tmp_path):
+def test_a_run_leaves_a_table_and_a_bed(capsys, tmp_path):
     def carries(contig, reads, ref):
         reads[7, 0, ref[7]] -= 15
         reads[7, 0, (ref[7] + 1) % 4] += 15
@@ -113,11 +112,6 @@ def test_a_run_leaves_a_table_a_bed_and_files_for_multiqc(capsys, tmp_path):
         lines = [line.split() for line in file]
     assert sum(int(stop) - int(start) for _, start, stop in lines) == sum(callable_)
     assert record.results["cases"][0]["callable"] == sum(callable_) > 0
-    with open(place.file("vbflows_calls_mqc.json")) as file:
-        content = json.load(file)
-    assert (content["id"], content["plot_type"]) == ("vbflows_calls", "bargraph")
-    assert set(content["data"]) == {"case"}
-    assert {"id", "title", "ylab"} <= set(content["pconfig"])
     run(capsys, "variants", source, tmp_path / "papers",
         *options(test="posterior_difference"))  # fmt: skip
     papers = open_run(str(tmp_path / "papers"))[0]

@@ -30,7 +30,7 @@ def drawn(rng, n, varied=False):
 def count_rows(x, y, parts=1):
     bounds = [len(y) * i // parts for i in range(parts + 1)]
     pairs = zip(cut_coded(x, np.ones(len(y)), parts), bounds[:-1], bounds[1:], strict=True)
-    return [CountRows(rows, y[a:b]) for rows, a, b in pairs]
+    return [CountRows(rows, y[a:b], np.ones(b - a)) for rows, a, b in pairs]
 
 
 @pytest.mark.parametrize("name", LABELS)

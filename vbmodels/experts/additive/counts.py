@@ -2,6 +2,9 @@
 
     E y = e^f(x),   Var y = phi e^f(x),   f = b + sum_d (a_d x_d + f_d(x_d)) + sum_pairs g_de
 
+Where a row has an exposure, such as the years that its count is of, it multiplies the mean
+(`CountRows`).
+
 The blocks, their variances and their search are those of the logistic model (`blocks`)
 under the likelihood `Poisson`. Counts mostly vary more than a Poisson variable does:
 phi >= 1 is Pearson's chi^2 over its degrees of freedom, of lines and then of curves, and divides
@@ -74,7 +77,8 @@ class CountSummary(Stats, kind="experts/additive.CountSummary"):
 class CountErrors(Stats, kind="experts/additive.CountErrors"):
     """Deviance and Pearson's chi^2 of rows, and their weight.
 
-    Of the intercept, lines and curves, with pairs in f by each of `WEIGHTS`; [3, U].
+    Of the intercept, lines and curves, with pairs in f by each of `WEIGHTS`; [3, U]. An exposure
+    is no part of the weight.
     """
 
     deviance: FloatArray
@@ -110,7 +114,7 @@ class HeldOutFits(State, kind="experts/additive.HeldOutCountFits"):
                     mean = mean_of((1.0 - u) * own + u * f[3])
                     sums[0, i, j] += weight @ poisson_deviance(batch.y, mean)
                     sums[1, i, j] += weight @ ((batch.y - mean) ** 2 / mean)
-            total += float(weight.sum())
+            total += float((weight / batch.exposure).sum())
         return CountErrors(sums[0], sums[1], total)
 
 
@@ -198,9 +202,11 @@ class CountPosterior(State, kind="experts/additive.CountPosterior"):
     dispersion: float
     hessian: FloatArray
 
-    def predict(self, batch: CodedRows) -> tuple[FloatArray, FloatArray]:
+    def predict(
+        self, batch: CodedRows, exposure: FloatArray | float = 1.0
+    ) -> tuple[FloatArray, FloatArray]:
         """Return mean and standard deviation of a new row's count, for every row; [N] each."""
-        mean = mean_of(self.part.project(batch))
+        mean = exposure * mean_of(self.part.project(batch))
         spread = np.maximum(batch.spread(unpack(self.hessian), terms=self.part.terms), 0.0)
         return mean, np.sqrt(self.dispersion * mean + mean**2 * spread)
 

@@ -265,7 +265,13 @@ class TargetRows(State, kind="experts/additive.TargetRows"):
 
 @dataclass(frozen=True)
 class CountRows(TargetRows, kind="experts/additive.CountRows"):
-    """Rows with a count each: ``y`` [N] as it is; t of a row without one is 0."""
+    """Rows with a count each; t of a row without one is 0.
+
+    Counts y* with the mean e exp(f), e their ``exposure`` [N] (1 where there is none), have the
+    likelihood of ``y`` = y* / e with the mean exp(f) and e times the weight: rows have both so.
+    """
+
+    exposure: FloatArray
 
 
 FittedRows = CodedRows | TargetRows

@@ -18,7 +18,6 @@ process VBFLOWS_VARIANTS {
     tuple val(meta), path("${prefix}.detection"), emit: detection, optional: true
     tuple val(meta), path("${prefix}.html"), emit: report
     tuple val(meta), path("${prefix}.json"), emit: record
-    path "*_mqc.json", emit: multiqc
     path "versions.yml", emit: versions
 
     when:
@@ -54,9 +53,6 @@ process VBFLOWS_VARIANTS {
     mv results/runs/*/run.json ${prefix}.json
     [ ! -e results/runs/*/detection ] || mv results/runs/*/detection ${prefix}.detection
     [ ! -e results/runs/*/callable.bed ] || mv results/runs/*/callable.bed ${prefix}.callable.bed
-    for file in results/runs/*/*_mqc.json; do
-        mv "\$file" "${prefix}.\$(basename "\$file")"
-    done
 
     cat <<-END_VERSIONS > versions.yml
     "${task.process}":
@@ -69,7 +65,6 @@ process VBFLOWS_VARIANTS {
     """
     echo | gzip > ${prefix}.vcf.gz
     touch ${prefix}.vcf.gz.tbi ${prefix}.callable.bed ${prefix}.html ${prefix}.json
-    touch ${prefix}.vbflows_calls_mqc.json
     mkdir ${prefix}.loci ${prefix}.detection
 
     cat <<-END_VERSIONS > versions.yml
