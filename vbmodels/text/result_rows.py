@@ -162,7 +162,16 @@ def _most_frequent(spans: Spans, each: IntArray) -> IntArray:
 def _joined(texts: Sequence[str], numbers: IntArray) -> list[str]:
     """Join texts by blanks, row by row of their numbers [M, K]; -1 is none."""
     rows = zip(*numbers.T.tolist(), strict=True)  # no list of each row is kept
-    return [close_up(" ".join([texts[i] for i in row if i >= 0])) for row in rows]
+    joined = [" ".join([texts[i] for i in row if i >= 0]) for row in rows]
+    apart = np.array([*map(_may_close_up, texts), False])[numbers].any(axis=1)
+    for row in np.flatnonzero(apart).tolist():
+        joined[row] = close_up(joined[row])
+    return joined
+
+
+def _may_close_up(text: str) -> bool:
+    """Whether a text of which this is a part may have a blank that no writer puts there."""
+    return not text.isascii() or "/" in text or "'" in text
 
 
 def close_up(text: str) -> str:
