@@ -309,29 +309,30 @@ def show(
         ),
     ] = "",
     csv_output: Annotated[bool, option("--csv", None, "Print the rows as CSV.")] = False,
+    report: Annotated[bool, option("--open", None, "Open the report in a browser.")] = False,
     json_output: Json = False,
 ) -> None:
     """Print what a run found, or rows of one of its tables."""
-    from flows.cli.tables import print_columns, print_rows, show_tables
+    from flows.cli.tables import open_report, print_columns, print_rows, show_tables
     from flows.read.rows import conditions, first_table, is_answered, no_rows, rows_of, shown_of
     from flows.records.runs import open_run
     from flows.report.render import terminal
 
     place, record = open_run(run)
+    if report:
+        open_report(place.file("report.html"))
     of_rows = {"--where": where, "--new": new, "--selected": selected, "--sort": sort}
     of_rows |= {"--columns": columns, "--csv": csv_output}
     given = [name for name, value in of_rows.items() if value]
     if csv_output and json_output:
         raise InputError.of("--csv", "one of --csv and --json", "both")
-    if columns == "list" and given != ["--columns"]:
-        raise InputError.of(
-            "--columns list", "no condition and no order, since it prints no rows", given[0]
-        )
     if columns == "list":
+        if given != ["--columns"]:
+            expected = "no condition and no order, since it prints no rows"
+            raise InputError.of("--columns list", expected, given[0])
         print_columns(place, table, json_output)
         return
-    if given and not table:
-        table = first_table(place)[0]
+    table = table or (first_table(place)[0] if given else "")
     if table:
         holds = [*conditions(place, table, new, selected), *(where or [])]
         most = rows or (sys.maxsize if csv_output else 20)

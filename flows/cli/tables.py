@@ -10,12 +10,15 @@ from itertools import groupby
 from typing import Any, Literal
 
 import pyarrow as pa
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from flows import storage
 from flows.cli.output import line, out, print_json
 from flows.escape import escaped
+from flows.faults import InputError
 from flows.read.rows import (
     NEW,
     ColumnOfTable,
@@ -152,6 +155,14 @@ def _fitting(width: int, rows: Sequence[Mapping[str, Any]], names: Sequence[str]
             kept.add(name)
             width -= longest
     return kept
+
+
+def open_report(url: str) -> None:
+    """Open a report in a browser; refuse one that is not on this machine."""
+    if not storage.is_local(url):
+        raise InputError.of("--open", "a run on this machine", url, remedy="download its report")
+    if typer.launch(url, wait=True):
+        raise InputError.of("--open", "a browser on this machine", "none", remedy=f"open {url}")
 
 
 def print_columns(paths: RunPaths, table: str, json_output: bool) -> None:

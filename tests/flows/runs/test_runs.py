@@ -155,6 +155,18 @@ def test_rows_of_a_table_are_shown(three, capsys):
         assert (code, f"did you mean {meant}?" in err) == (2, True)
 
 
+def test_the_report_is_opened_in_a_browser(three, tmp_path, monkeypatch, capsys):
+    target, opened = three[0], tmp_path / "opened"
+    (tmp_path / "xdg-open").write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    (tmp_path / "xdg-open").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert run(capsys, "show", target, "--open")[0] == 0
+    assert opened.read_text().strip() == open_run(str(target))[0].file("report.html")
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    code, _, said = run(capsys, "show", target, "--open")
+    assert (code, "a browser on this machine" in said) == (2, True)
+
+
 def test_a_table_is_printed_as_csv(three, capsys):
     place, _ = three
     folder = open_run(str(place))[0].table("keywords")
