@@ -151,16 +151,16 @@ def areas() -> Iterator[Readings]:
 
 def keyphrases(folder: Path) -> Iterator[Readings]:
     """Yield hidden phrases, and those selected, of five corpora with 28 % of the phrases known."""
-    from benchmarks.keyphrases import draw, fitted, load
-    from benchmarks.keyword_corpora import LANGUAGES
+    from benchmarks.keywords import LANGUAGES, draw, fitted, load
     from vbmodels.keywords.corpus.selection import Histogram, select_above
     from vbmodels.text.words import TextOptions
 
     for name, language in LANGUAGES.items():
-        task = draw(load(name, folder, 150, TextOptions(language=language)), "share", 0)
-        r = np.clip(fitted(task, True)[2][:, -1], 0.0, 1.0 - 1e-12)
-        least = Histogram.of(r, ~task.scored, task.spans.offsets).least_by_f()
-        taken = select_above(r, ~task.scored, task.spans.offsets, least) & task.scored
+        corpus = load("phrases", name, folder, 150, TextOptions(language=language))
+        task = draw(corpus, "share", 0)
+        r = np.clip(fitted(task, True)[0][:, -1], 0.0, 1.0 - 1e-12)
+        least = Histogram.of(r, ~task.scored, task.offsets).least_by_f()
+        taken = select_above(r, ~task.scored, task.offsets, least) & task.scored
         yield {
             "phrases not known": Forecast(r[task.scored], task.truth[task.scored]),
             "selected by count": Forecast(r[taken], task.truth[taken]),

@@ -31,15 +31,20 @@ import numpy as np
 import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
-from benchmarks.keyword_corpora import SHARED, by_yake, candidate_rows
-from benchmarks.labelled_corpora import (
+from benchmarks.keywords import SHARED, by_yake, candidate_rows
+from benchmarks.prior_learning import (
     LabelledCorpus,
     ReadCorpus,
+    WholeCorpus,
+    combine,
+    fit_phrases,
+    fit_words,
     learn_keyword_prior,
+    pooled,
     read_corpus,
+    text_of,
     whole_corpus,
 )
-from benchmarks.prior_learning import WholeCorpus, combine, fit_phrases, fit_words, pooled, text_of
 from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.estimators.documents import Corpus
