@@ -46,6 +46,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from threadpoolctl import threadpool_limits
 
+from benchmarks import harness
+from benchmarks.harness import DATA, calibration_error
 from benchmarks.prior_learning import (
     LabelledCorpus,
     ReadCorpus,
@@ -69,7 +71,6 @@ from vbmodels.keywords.units import KeywordBatch
 from vbmodels.text.candidates import DocumentTokens, Spans, find_spans, key_of, stem_keys
 from vbmodels.text.words import Normaliser, TextOptions
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "keywords"
 LANGUAGES = {
     "hulth": "english",
     "semeval2017": "english",
@@ -352,8 +353,7 @@ def figures(task: Task, answer: Answer) -> dict[str, float]:
     found["AP"] = float(average_precision_score(true, score[at]))
     if not calibrated:
         return found
-    place = np.minimum((s * 10).astype(int), 9)
-    found["ECE"] = float(sum(abs((s - true)[place == b].sum()) for b in range(10)) / len(s))
+    found["ECE"] = calibration_error(s, true)
     order = np.argsort(-s, kind="stable")
     expected = np.cumsum(1.0 - s[order]) / np.arange(1, len(s) + 1)
     for level in LEVELS[task.unit]:
@@ -398,7 +398,7 @@ def head(unit: str) -> str:
     """Return the head of a table."""
     levels = " / ".join(f"{level:g}".lstrip("0") for level in LEVELS[unit])
     columns = ("F doc", "F corpus", "AP", "ECE", f"false at {levels}", f"F at {levels}", "best F")
-    return f"| | {' | '.join(columns)} | |\n" + "|---" * 9 + "|"
+    return harness.head(["", *columns, ""])
 
 
 def compare(options: argparse.Namespace, seeds: Sequence[int]) -> None:
@@ -472,7 +472,7 @@ def listed(
         for one, known, all_of_it in zip(gold, lists, whole, strict=True)
         if not all_of_it
     )
-    sure, bins = r > 0.5, np.minimum((r * 10).astype(int), 9)
+    sure = r > 0.5
     return {
         "selected": float(chosen.sum()),
         "expected": float(r[chosen].sum()),
@@ -480,7 +480,7 @@ def listed(
         "sure": float(sure.sum()),
         "sure expected": float(r[sure].sum()),
         "sure real": float(true[sure].sum()),
-        "ECE": sum(abs((r - true)[bins == b].sum()) for b in range(10)) / len(r),
+        "ECE": calibration_error(r, true),
         "P@10": float(true[ten].sum() / (10 * (~whole).sum())),
         "F": float(2 * true[chosen].sum() / (chosen.sum() + hidden)),
         "rate": float(found.keyword_rate_ / true_rate(read, ~whole)),
@@ -493,9 +493,8 @@ def true_rate(read: ReadCorpus, documents: np.ndarray) -> float:
     return float(read.phrases[of].mean())
 
 
-LISTED = (
-    "| | selected: expected / real | above .5: n, expected / real | ECE | P@10 | F | rate |\n"
-    "|---|---|---|---|---|---|---|"
+LISTED = harness.head(
+    ["", "selected: expected, real", "above .5: n, expected, real", "ECE", "P@10", "F", "rate"]
 )
 
 
@@ -534,7 +533,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run all forms on all corpora and write Markdown to stdout."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("words", "phrases", "lists"))
-    parser.add_argument("--data", type=Path, default=SHARED, help="folder of the Parquet files")
+    parser.add_argument(
+        "--data", type=Path, default=DATA / "keywords", help="folder of the Parquet files"
+    )
     parser.add_argument("--corpora", default=",".join(LANGUAGES))
     parser.add_argument("--schemes", default="share", help=", ".join(SCHEMES))
     parser.add_argument("--seeds", default="0,1")
