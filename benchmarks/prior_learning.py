@@ -340,7 +340,8 @@ def read_corpus(corpus: LabelledCorpus) -> ReadCorpus:
     tokens = part.read.tokens
     words = read_documents(rows, options, False).marks.gold == 1
     if tokens.letter is not None:
-        words = np.insert(words, np.flatnonzero(tokens.letter), False)
+        letters = np.flatnonzero(tokens.letter)  # places among all, of which `insert` has fewer
+        words = np.insert(words, letters - np.arange(len(letters)), False)
     phrases = part.read.marks.gold == 1
     if not phrases.any():
         raise ValueError(f"no keyphrase of {corpus.name} is in its text")
