@@ -22,7 +22,7 @@ from benchmarks.variants import two_groups as by_batch
 from flows.run import run
 from flows.settings import ComputeSettings
 from flows.variants.settings import VariantSettings
-from reproduce.rvd2_calls import two_groups
+from reproduce.rvd2 import two_groups
 from vbmodels.variants.calls import benjamini_hochberg
 from vbmodels.variants.counts import Counts, units
 
