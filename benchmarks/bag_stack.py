@@ -26,6 +26,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.harness import calibration_error
 from flows.bags.rivals import Held, by_instances
 from flows.evaluate.fits import trees
 from vbmodels.bags.bags import Bags, Instances, bags
@@ -162,19 +163,12 @@ def evaluate(path: Path, seed: int, rivals: Rivals) -> dict[str, tuple[float, ..
     for name, p in predicted.items():
         auc = float(np.mean([roc_auc_score(y[test], p[test]) for _, test in folds]))
         loss = float(log_loss(y, np.clip(p, 1e-15, 1 - 1e-15)))
-        out[name] = (auc, loss, calibration(y, p), seconds.get(name, 0.0))
+        out[name] = (auc, loss, calibration_error(p, y), seconds.get(name, 0.0))
         print(f"{path.stem} {name}: {auc:.3f} / {loss:.3f} / {out[name][2]:.3f}", flush=True)
     share = ", ".join(f"{w:.2f}" for w in np.mean(weights, axis=0))
     inner = "" if truth is None else f"; instances' AUC {roc_auc_score(truth, inside):.3f}"
     print(f"{path.stem} weights {share}{inner}", flush=True)
     return out
-
-
-def calibration(y: np.ndarray, p: np.ndarray, bins: int = 10) -> float:
-    """Return the expected calibration error over ten bins of equal width."""
-    which = np.minimum((p * bins).astype(int), bins - 1)
-    away = np.bincount(which, weights=y - p, minlength=bins)
-    return float(np.abs(away).sum() / y.size)
 
 
 def table(found: dict[str, dict[str, tuple[float, ...]]]) -> list[str]:

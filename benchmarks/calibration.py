@@ -1,6 +1,7 @@
 """Whether what users act on holds: expected and realised rates, slope and calibration error.
 
     python -m benchmarks.calibration [--seconds 540] [--data FOLDER] [FORM ...]
+    python -m benchmarks.calibration --samplers [NAME ...]
 
 By simulation, where the truth is known: item 8 of the contract (`vbmodels.testing.calibration`)
 for every form that has forecasts, calls where samples differ in ways that no model draws, features
@@ -9,6 +10,10 @@ are: selected keyphrases, bags, rows and cells that the fit did not see. Each fo
 part of the CPU seconds is used, so one command prints the table in so many seconds. *slope* is of
 what came true on the logit of what was expected (below 1: over-confident), *ECE* the expected
 calibration error in ten bins, *z* the difference in standard errors over runs.
+
+With ``--samplers`` item 6 of the contract runs for every model that has a sampler: the least,
+median and largest ratio of the sd under q to that of the draws, and the largest difference of the
+means in posterior sd. It stops where a model fails its contract.
 """
 
 from __future__ import annotations
@@ -31,17 +36,17 @@ from threadpoolctl import threadpool_limits
 
 sys.path.append("tests/outside/vbflows_counts")  # a package of the contract's table
 
+from benchmarks.harness import DATA, calibration_error, head, row
 from flows.catalogue import pipeline_named
 from flows.evaluate.estimate import auroc, auroc_interval
 from flows.settings import ComputeSettings
 from tests.contract.cases import cases
+from vbmodels.testing import truth
 from vbmodels.testing.calibration import forecast_figures, inside
 from vbmodels.testing.case import Bounds, Calibration, Forecast, Readings
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-HEAD = """\
-| form | runs | what is read | things | expected | realised | z | slope | ECE |
-|---|---|---|---|---|---|---|---|---|"""
+COLUMNS = ("form", "runs", "what is read", "things", "expected", "realised", "z", "slope", "ECE")
+WIDTHS = ("form", "least", "median", "largest", "largest difference of means, sd", "CPU s")
 SHIFTED = ("af.01_oxo5", "af.01_caseerr2", "af.002_4000", "af.003_oxo5")
 BAGS = ("musk1", "fox", "tiger")
 Runs = Callable[[], Iterator[Readings]]
@@ -55,7 +60,7 @@ def contract(item: Calibration) -> Iterator[Readings]:
 
 def shifted(name: str) -> Iterator[Readings]:
     """Yield the calls at the default level of scenarios whose samples differ as libraries do."""
-    from benchmarks.variants_breaks import BATCH, LEVEL, drawn
+    from benchmarks.variants import BATCH, LEVEL, drawn
     from vbmodels.core.fit import fit
     from vbmodels.variants.calls import called, local_fdr, prior_from_bayes_factors
 
@@ -151,16 +156,16 @@ def areas() -> Iterator[Readings]:
 
 def keyphrases(folder: Path) -> Iterator[Readings]:
     """Yield hidden phrases, and those selected, of five corpora with 28 % of the phrases known."""
-    from benchmarks.keyphrases import draw, fitted, load
-    from benchmarks.keyword_corpora import LANGUAGES
+    from benchmarks.keywords import LANGUAGES, draw, fitted, load
     from vbmodels.keywords.corpus.selection import Histogram, select_above
     from vbmodels.text.words import TextOptions
 
     for name, language in LANGUAGES.items():
-        task = draw(load(name, folder, 150, TextOptions(language=language)), "share", 0)
-        r = np.clip(fitted(task, True)[2][:, -1], 0.0, 1.0 - 1e-12)
-        least = Histogram.of(r, ~task.scored, task.spans.offsets).least_by_f()
-        taken = select_above(r, ~task.scored, task.spans.offsets, least) & task.scored
+        corpus = load("phrases", name, folder, 150, TextOptions(language=language))
+        task = draw(corpus, "share", 0)
+        r = np.clip(fitted(task, True)[0][:, -1], 0.0, 1.0 - 1e-12)
+        least = Histogram.of(r, ~task.scored, task.offsets).least_by_f()
+        taken = select_above(r, ~task.scored, task.offsets, least) & task.scored
         yield {
             "phrases not known": Forecast(r[task.scored], task.truth[task.scored]),
             "selected by count": Forecast(r[taken], task.truth[taken]),
@@ -194,13 +199,13 @@ def rows_at_hand(folder: Path) -> Iterator[Readings]:
             yield {"rows held out": Forecast(p, truth)}
 
 
-def cells_at_hand() -> Iterator[Readings]:
+def cells_at_hand(folder: Path) -> Iterator[Readings]:
     """Yield every category of hidden cells, a tenth of a table of votes and of one of answers."""
     from benchmarks.ibp_heldout import ibp_searched, table
     from vbmodels.features.ibp.predict import missing_cells
     from vbmodels.features.table import feature_batch
 
-    tables = [table("vote"), table("youthdep26", 500)]
+    tables = [table(folder / "vote.parquet"), table(folder / "youthdep26.parquet", 500)]
     for seed in range(6):
         codes, levels = tables[seed % 2]
         held = (np.random.default_rng(seed).random(codes.shape) < 0.1) & (codes >= 0)
@@ -233,20 +238,9 @@ def forms(data: Path) -> dict[str, Runs]:
             "keywords, five corpora": partial(keyphrases, data / "keywords"),
             f"bags, {', '.join(BAGS)}": partial(bags_at_hand, data / "bags"),
             "experts, pima, german, breast cancer": partial(rows_at_hand, data / "experts"),
-            "features, vote, YouthDep": cells_at_hand,
+            "features, vote, YouthDep": partial(cells_at_hand, data / "features"),
         }
     return found
-
-
-def calibration_error(expected: np.ndarray, realised: np.ndarray) -> float:
-    """Return the expected calibration error in ten bins.
-
-    >>> round(calibration_error(np.array([0.2, 0.2, 0.9]), np.array([0.0, 1.0, 1.0])), 3)
-    0.233
-    """
-    place = np.minimum((expected * 10).astype(int), 9)
-    gaps = np.bincount(place, realised - expected, minlength=10)
-    return float(np.abs(gaps).sum() / expected.size)
 
 
 def line(form: str, name: str, parts: list[Forecast]) -> str:
@@ -266,15 +260,34 @@ def line(form: str, name: str, parts: list[Forecast]) -> str:
     )
 
 
+def samplers(names: list[str]) -> None:
+    """Print how overconfident each variational form is."""
+    print(head(WIDTHS))
+    with threadpool_limits(1):
+        for case in cases():
+            if isinstance(case.sampler, str) or (names and case.name not in names):
+                continue
+            began = time.process_time()
+            found = truth.check_sampler(case, case.sampler)
+            figures = [found[f"{which} sd ratio"] for which in ("smallest", "median", "largest")]
+            figures.append(found["largest mean difference in sd"])
+            said = [f"{figure:.2f}" for figure in figures]
+            print(row([case.name, *said, f"{time.process_time() - began:.1f}"]), flush=True)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=540.0, help="CPU seconds of all forms")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the data at hand")
     parser.add_argument("forms", nargs="*", help="forms of the table; empty: all")
+    parser.add_argument("--samplers", action="store_true", help="compare q with the samplers")
     given = parser.parse_args()
+    if given.samplers:
+        samplers(given.forms)
+        return
     found = {n: r for n, r in forms(given.data).items() if not given.forms or n in given.forms}
-    print(HEAD, flush=True)
+    print(head(COLUMNS), flush=True)
     left = given.seconds
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fits that stop early say so

@@ -26,6 +26,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
+from scipy.special import expit
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.impute import SimpleImputer
@@ -36,7 +38,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
-from benchmarks.experts_others import OTHERS, other
 from vbmodels.estimators import MixtureOfExperts
 
 PARTED = ("a9a", "breast_cancer")
@@ -47,6 +48,10 @@ GROUPS = (
     "job", "own_telephone", "foreign_worker",
 )  # fmt: skip
 ZERO_IS_MISSING = ["1_1", "2_2", "3_3", "4_4", "5_5"]
+OTHERS = (
+    "birdsong_11", "birdsong_1", "msrcv2_0", "corel_african", "birds_wiwr", "krvskp", "friedman"
+)  # fmt: skip
+"""Tables that were collected for something else: rows of bags, chess, and Friedman's curve."""
 Table = np.ndarray | pd.DataFrame
 
 
@@ -70,6 +75,29 @@ def german(folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
         found[group] = pd.Categorical(table[own].idxmax(axis=1))
         names = {c: name for c, name in names.items() if c not in own}
     return pd.DataFrame({**{c: table[c] for c in names}, **found}), table["label"].to_numpy()
+
+
+def other(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return x and y of one of `OTHERS`; ``folder`` is that of the experts' tables."""
+    if name == "friedman":
+        rng = np.random.default_rng(0)
+        x = rng.uniform(size=(4000, 20))
+        f = 10.0 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20.0 * (x[:, 2] - 0.5) ** 2
+        f += 10.0 * x[:, 3] + 5.0 * x[:, 4] - 14.4
+        return x, (rng.uniform(size=4000) < expit(0.8 * f)).astype(int)
+    if name == "krvskp":
+        table = pq.read_table(folder.parent / "features/krvskp.parquet")
+        named = [c for c in table.column_names if c not in ("id", "class")]
+        codes = [np.unique(table[c].to_numpy(), return_inverse=True)[1] for c in named]
+        y = np.unique(table["class"].to_numpy(), return_inverse=True)[1]
+        return np.column_stack(codes).astype(float), y
+    bags, _, species = name.partition("_") if name.startswith("birdsong") else (name, "", "")
+    table = pq.read_table(folder.parent / f"bags/{bags}.parquet")
+    x = np.array(table["features"].to_pylist(), float)
+    if species:
+        return x, (np.array(table["instance_label"]) == int(species)).astype(int)
+    label = "instance_label" if "instance_label" in table.column_names else "label"
+    return x, np.array(table[label]).astype(int)
 
 
 def loaded(folder: Path, name: str) -> tuple[Table, np.ndarray]:

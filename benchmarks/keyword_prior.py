@@ -31,15 +31,22 @@ import numpy as np
 import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
-from benchmarks.keyword_corpora import SHARED, by_yake, candidate_rows
-from benchmarks.labelled_corpora import (
+from benchmarks import harness
+from benchmarks.harness import DATA, calibration_error
+from benchmarks.keywords import by_yake, candidate_rows
+from benchmarks.prior_learning import (
     LabelledCorpus,
     ReadCorpus,
+    WholeCorpus,
+    combine,
+    fit_phrases,
+    fit_words,
     learn_keyword_prior,
+    pooled,
     read_corpus,
+    text_of,
     whole_corpus,
 )
-from benchmarks.prior_learning import WholeCorpus, combine, fit_phrases, fit_words, pooled, text_of
 from vbmodels.core.fit import fit
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.estimators.documents import Corpus
@@ -198,8 +205,7 @@ def figures(
     found["P@10"] = float((hits[has] / (10 if absent else size[has])).mean())
     if scores.nodes is None:
         return found
-    bins = np.minimum((s * 10).astype(int), 9)
-    found["ECE"] = sum(abs((s - true)[bins == b].sum()) for b in range(10)) / len(s)
+    found["ECE"] = calibration_error(s, true)
     found["factor"] = float(np.exp(abs(np.log(s[ten].mean() / max(true[ten].mean(), 1e-9)))))
     most = None if scores.number is None else most_new(scores.number, known, offsets)
     least = Histogram.of(score, ~at, offsets, most).least_by_f()
@@ -319,8 +325,7 @@ COLUMNS = ("F", "P@10", "ECE", "factor", "best F", "expected", "realised", "sele
 def table(rows: Sequence[dict[str, tuple[dict[str, float], ...]]], unit: int) -> str:
     """Return means over the corpora; the factor's is geometric."""
     columns = (("words", "phrases")[unit], *COLUMNS, "off, mean and most")
-    lines = [f"| {' | '.join(columns)} |"]
-    lines.append("|---" * (len(COLUMNS) + 2) + "|")
+    lines = [harness.head(columns)]
     for form in rows[0]:
         own = [row[form][unit] for row in rows if form in row]
         cells = []
@@ -331,14 +336,14 @@ def table(rows: Sequence[dict[str, tuple[dict[str, float], ...]]], unit: int) ->
             cells.append("" if value is None else f"{value:.3f}".lstrip("0"))
         off = [abs(one["expected"] - one["realised"]) for one in own if "expected" in one]
         cells.append(f"{np.mean(off):.3f}, {max(off):.3f}" if off else "")
-        lines.append(f"| {form} | {' | '.join(cells)} |")
+        lines.append(harness.row([form, *cells]))
     return "\n".join(lines)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Make the prior, or print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, default=SHARED)
+    parser.add_argument("--data", type=Path, default=DATA / "keywords")
     parser.add_argument("--corpora", default=",".join((*KINDS, *HELD_BACK)))
     parser.add_argument("--documents", type=int, default=250)
     parser.add_argument("--schemes", default=",".join(SCHEMES))

@@ -11,8 +11,6 @@ Topics (the example of an own model) and a Gaussian mixture are fits alone, as m
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +22,7 @@ import pyarrow.parquet as pq
 from scipy.sparse import csr_matrix
 from scipy.special import digamma
 
+from benchmarks.harness import head, row, seconds
 from flows.catalogue import pipeline_named
 from vbmodels.core.fit import fit
 
@@ -97,14 +96,6 @@ RIVALS: dict[str, Callable[[str], None]] = {
 }  # fmt: skip
 
 
-def seconds(words: list[str]) -> float:
-    """Return the CPU seconds of a command; of one thread, as idle threads of OpenMP count too."""
-    before, one = os.times(), os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=one)
-    after = os.times()
-    return after[2] + after[3] - before[2] - before[3]
-
-
 def taken(work: Callable[[], Any]) -> tuple[Any, float]:
     """Return what a call gives, and its CPU seconds."""
     began = time.process_time()
@@ -169,17 +160,18 @@ def main() -> None:
         name, file = given.rival
         RIVALS[name](file)
         return
-    print("| | rows | ours, CPU s | rival, CPU s | rival |\n|---|---|---|---|---|", flush=True)
+    print(head(["", "rows", "ours, CPU s", "rival, CPU s", "rival"]), flush=True)
     for name in (name for name in RIVALS if name in given.only):
         with tempfile.TemporaryDirectory() as folder:
             [small, *_] = pipeline_named(name).simulate(f"{folder}/small", 100, 1)
             [file, *_] = pipeline_named(name).simulate(f"{folder}/large", given.rows, 1)
             run = [sys.executable, "-m", "flows.entry", name]
             seconds([*run, small, f"{folder}/compiled", *GIVEN.get(name, [])])
-            ours = seconds([*run, file, f"{folder}/out", *GIVEN.get(name, [])])
-            their = seconds([sys.executable, "-m", "benchmarks.rival_cost", "--rival", name, file])
+            ours, _ = seconds([*run, file, f"{folder}/out", *GIVEN.get(name, [])])
+            rival = [sys.executable, "-m", "benchmarks.rival_cost", "--rival", name, file]
+            their, _ = seconds(rival)
         what = str(RIVALS[name].__doc__).rstrip(".")
-        print(f"| {name} | {given.rows:,} | {ours:.1f} | {their:.1f} | {what} |", flush=True)
+        print(row([name, f"{given.rows:,}", f"{ours:.1f}", f"{their:.1f}", what]), flush=True)
     for example in (topics, mixture):
         if example.__name__ in given.only:
             print(example(given.rows), flush=True)

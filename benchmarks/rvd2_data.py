@@ -16,16 +16,17 @@ import numpy as np
 import pyarrow.parquet as pq
 import pysam
 
-from benchmarks.variants_breaks import BATCH, LEVEL, beta_binomial, fisher, table_row, tallied
-from benchmarks.variants_breaks import two_groups as by_batch
+from benchmarks.harness import DATA as SETS
+from benchmarks.variants import BATCH, LEVEL, beta_binomial, fisher, table_row, tallied
+from benchmarks.variants import two_groups as by_batch
 from flows.run import run
 from flows.settings import ComputeSettings
 from flows.variants.settings import VariantSettings
-from reproduce.rvd2_calls import two_groups
+from reproduce.rvd2 import two_groups
 from vbmodels.variants.calls import benjamini_hochberg
 from vbmodels.variants.counts import Counts, units
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "variants"
+DATA = SETS / "variants"
 Calls = set[tuple[int, str]]
 CALLERS = {
     "freebayes": "freebayes -f {fasta} --pooled-continuous -F 0.005 -C 2 {first} > {out}.vcf",

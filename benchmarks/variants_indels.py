@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from benchmarks.variants_breaks import fisher
+from benchmarks.variants import fisher
 from flows.variants.calls.calls import Evidence, decide, summarise
 from flows.variants.reads.indel_alleles import AHEAD, of_positions
 from flows.variants.reads.reads import count_region, reference

@@ -12,17 +12,17 @@ and the CPU seconds of a further case.
 from __future__ import annotations
 
 import argparse
-import resource
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import pysam
 
+from benchmarks.harness import seconds
+
 READ, ERROR = 75, 0.001
+COMMAND = (sys.executable, "-m", "flows.entry", "variants")
 
 
 def write_bam(path: Path, reference: np.ndarray, depth: int, rng: np.random.Generator,
@@ -75,18 +75,6 @@ def write_sheet(folder: Path, cases: range) -> str:
     return str(sheet)
 
 
-def cpu(*arguments: str) -> tuple[float, float]:
-    """Return the CPU and the wall seconds of a command of vbflows."""
-    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-c", "from flows.cli import main; main()", *arguments],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return used, time.perf_counter() - begun
-
-
 def main() -> None:
     """Print the seconds of every command."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -104,14 +92,14 @@ def main() -> None:
         sheets = (("one case", one, "alone"), (f"{given.cases} cases", all_cases, "night"),
                   ("3 cases more, --since latest", more, "night"))  # fmt: skip
         for number, sheet in enumerate((one, write_sheet(folder, range(2)))):
-            cpu("variants", sheet, str(folder / f"warm{number}"))
-        seconds = []
+            seconds([*COMMAND, sheet, str(folder / f"warm{number}")], threads=None)
+        taken = []
         for what, sheet, target in sheets:
             since = ("--since", "latest") if target == "night" else ()
-            used, wall = cpu("variants", sheet, str(folder / target), *since)
-            seconds.append(used)
+            used, wall = seconds([*COMMAND, sheet, str(folder / target), *since], threads=None)
+            taken.append(used)
             print(f"{what}: {used:.2f} CPU s, {wall:.1f} s", flush=True)
-        print(f"a further case: {(seconds[1] - seconds[0]) / (given.cases - 1):.2f} CPU s")
+        print(f"a further case: {(taken[1] - taken[0]) / (given.cases - 1):.2f} CPU s")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import precision_recall_fscore_support
 
-from benchmarks.keyword_corpora import features
+from benchmarks.keywords import features
 from flows.keywords.input.documents import prepare
 from reproduce.keyword_documents import fit_documents, take_documents
 from reproduce.vbss_as_printed import PrintedVBSS

@@ -9,23 +9,23 @@ from pathlib import Path
 from reproduce.page import Page
 
 MODULES = {
-    "vbss-table-1.5": "vbss_table_1_5",
-    "vbss-table-a.1.2": "vbss_table_a_1_2",
-    "vbss-figure-1.2": "vbss_figure_1_2",
-    "vbss-figure-1.3": "vbss_figure_1_3",
-    "vbss-figure-1.4": "vbss_figure_1_4",
-    "vmmic-figure-2.2": "vmmic_figure_2_2",
-    "vmmic-figure-2.3": "vmmic_figure_2_3",
-    "vmmic-figure-2.4": "vmmic_figure_2_4",
-    "milgp-table-2": "milgp_table_2",
-    "milgp-table-3": "milgp_table_3",
-    "milgp-table-4": "milgp_table_4",
-    "milgp-table-5": "milgp_table_5",
-    "rvd2-sensitivity": "rvd2_sensitivity",
-    "ibp-figure-4": "ibp_figure_4",
-    "ibp-table-1": "ibp_table_1",
-    "ibp-tables-2-5": "ibp_tables_2_5",
-    "bmem-table-1": "bmem_table_1",
+    "vbss-table-1.5": "vbss:table_1_5",
+    "vbss-table-a.1.2": "vbss:table_a_1_2",
+    "vbss-figure-1.2": "vbss:figure_1_2",
+    "vbss-figure-1.3": "vbss:figure_1_3",
+    "vbss-figure-1.4": "vbss:figure_1_4",
+    "vmmic-figure-2.2": "vmmic:figure_2_2",
+    "vmmic-figure-2.3": "vmmic:figure_2_3",
+    "vmmic-figure-2.4": "vmmic:figure_2_4",
+    "milgp-table-2": "milgp:table_2",
+    "milgp-table-3": "milgp:table_3",
+    "milgp-table-4": "milgp:table_4",
+    "milgp-table-5": "milgp:table_5",
+    "rvd2-sensitivity": "rvd2:sensitivity",
+    "ibp-figure-4": "ibp:figure_4",
+    "ibp-table-1": "ibp:table_1",
+    "ibp-tables-2-5": "ibp:tables_2_5",
+    "bmem-table-1": "bmem:table_1",
 }
 FAMILIES = {
     "vbss": "Keywords: VBSS (Hu 2024, chapter 1)",
@@ -39,8 +39,18 @@ FAMILIES = {
 
 def load(name: str) -> Callable[[Path, bool], Page]:
     """Return what runs one table: it takes the folder of the real data and whether to be quick."""
-    run: Callable[[Path, bool], Page] = import_module(f"reproduce.{MODULES[name]}").run
+    paper, _, page = MODULES[name].partition(":")
+    run: Callable[[Path, bool], Page] = getattr(import_module(f"reproduce.{paper}"), page)
     return run
+
+
+def quoted(name: str) -> dict[str, str] | None:
+    """Return what a page quotes of the text, by the number of the paper; None: nothing."""
+    paper, _, page = MODULES[name].partition(":")
+    found: dict[str, str] | None = getattr(import_module(f"reproduce.{paper}"), "QUOTED", {}).get(
+        page
+    )
+    return found
 
 
 def index(written: Collection[str]) -> str:

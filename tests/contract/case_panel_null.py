@@ -130,7 +130,7 @@ CASE = replace(
     case_batch_null.CASE,
     name="panel_null",
     calibration="not simulated: members' likelihoods and steps are its own; "
-    "benchmarks/variants_panel.py measures its false discoveries",
+    "benchmarks/variants.py measures its false discoveries",
     model=lambda: MODEL,
     batches=batches,
     tiny=tiny,

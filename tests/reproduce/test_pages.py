@@ -1,14 +1,13 @@
 """The papers' tables made again: each runs, has its form, and quotes the text exactly."""
 
 import re
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from reproduce.__main__ import make
 from reproduce.page import GROUPS
-from reproduce.registry import MODULES, index
+from reproduce.registry import MODULES, index, quoted
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "reproduce"
 LIGHT = {"milgp-table-4", "ibp-figure-4", "ibp-table-1", "ibp-tables-2-5"}
@@ -78,13 +77,12 @@ def test_published_figures_are_those_of_the_text(name, shared_data):
     seeds = shared_data.parent / "seeds"
     if not seeds.is_dir():
         pytest.skip(f"the papers are not there: expected the folder {seeds}")
-    module = import_module(f"reproduce.{MODULES[name]}")
-    quoted = getattr(module, "PUBLISHED", None)
-    if quoted is None:
+    quotations = quoted(name)
+    if quotations is None:
         # Figures 1.2 and 1.3 and 2.2 quote another table or words alone.
         assert name in {"vbss-figure-1.2", "vbss-figure-1.3"}
         return
-    for number_of_paper, lines in quoted.items():
+    for number_of_paper, lines in quotations.items():
         (paper,) = seeds.glob(f"{number_of_paper}_*.txt")
         text = paper.read_text(encoding="utf-8")
         of_text = [tokens(line) for line in text.splitlines()]

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.labelled_corpora import LabelledCorpus, learn_keyword_prior
+from benchmarks.prior_learning import LabelledCorpus, learn_keyword_prior
 from tests.estimators import data
 from tests.sentences.said import Said
 from vbmodels.estimators import (

@@ -93,7 +93,7 @@ def prior_of(name: str | None) -> LearntPrior | None:
             "prior",
             "a prior made by vbflows",
             f"{storage.shown(url)}: {error}",
-            "name a file that benchmarks.labelled_corpora made, or none",
+            "name a file that benchmarks.prior_learning made, or none",
         ) from error
 
 

@@ -10,8 +10,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.labelled_corpora import LabelledCorpus, learn_keyword_prior
-from benchmarks.prior_learning import text_of
+from benchmarks.prior_learning import LabelledCorpus, learn_keyword_prior, text_of
 from flows import storage
 from flows.faults import InputError
 from flows.keywords.input import shards

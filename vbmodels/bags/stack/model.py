@@ -1,6 +1,6 @@
 """The default for bags: the embedding, the witness, vMMIC and the base rate, stacked.
 
-    P(y = 1) = w_1 P_embedding + w_2 P_witness + w_3 P_vMMIC + w_4 P_base
+    P(y = 1) = w_1 P_embedding + w_2 P_witness + w_3 P_vMMIC + w_4 P_base,   w ~ Dirichlet(1.2)
 
 The embedding (`embedding`) says which bags are positive; the witness, a Gaussian process of
 instances (`mil_gp.fit`), says which instances would make them so; the base rate keeps the others

@@ -1,13 +1,16 @@
 """RVD2 by partitioned variational Bayes: one sample, and a case and a control side by side.
 
-    mu_j ~ Beta(mu0 M0, (1-mu0) M0),  theta_ji ~ Beta(mu_j M_j, (1-mu_j) M_j),
-    r_ji ~ Binomial(n_ji, theta_ji)          eq. 1 of the text
+    mu_j ~ Beta(mu0 M0, (1-mu0) M0)                            error rate of a location
+    theta_ji ~ Beta(mu_j M_j, (1-mu_j) M_j)                    of a replicate there
+    r_ji ~ Binomial(n_ji, theta_ji)                            its reads with an error
+    q = prod_j q(mu_j) prod_i q(theta_ji),  q(mu_j) = Beta(delta_j, gamma_j)
+    log M_j ~ N(m, .5^2)                                       ours alone
 
-with the text's mean field: q(mu_j) = Beta(delta_j, gamma_j) (eq. 7) and a Beta for every theta_ji,
-whose sd is too small by about sqrt(1 + M/n). With M_j and (mu0, M0) all free the optimum is
-degenerate: M0 runs off, every mu_j equals mu0 and variants hide in small M_j. So log M_j has a
-normal prior whose mean is global, and M0 has a cap; with strong variants the fit may still end in
-the degenerate optimum (at 10 % and 4000 reads, 6 of 14 found).
+(eq. 1 of the text and its mean field, eq. 7). The sd under q is too small by about sqrt(1 + M/n).
+With M_j and (mu0, M0) all free the optimum is degenerate: M0 runs off, every mu_j equals mu0 and
+variants hide in small M_j. So log M_j has a normal prior whose mean is global, and M0 has a cap;
+with strong variants the fit may still end in the degenerate optimum (at 10 % and 4000 reads, 6 of
+14 found).
 
 The text's tangent for E[lgamma(M) - lgamma(M mu) - lgamma(M (1-mu))] (eqs. 22-23) is an upper
 bound, so with it the objective is no bound at all; it is integrated here. A replicate without reads

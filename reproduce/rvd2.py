@@ -3,16 +3,63 @@
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import false_discovery_control, hypergeom
 
 from reproduce.page import Page, Table, figures_of, mean_se, number
-from reproduce.rvd2_calls import papers, two_groups
-from vbmodels.variants.calls import e_bh
-from vbmodels.variants.counts import Counts, totals
+from vbmodels.core.fit import NotConverged, fit
+from vbmodels.variants.calls import called, e_bh, local_fdr
+from vbmodels.variants.counts import Counts, totals, units
+from vbmodels.variants.rvd2.model import RVD2, Errors
+from vbmodels.variants.rvd2.posterior_difference import compare
 from vbmodels.variants.simulate import simulate
+from vbmodels.variants.two_groups.model import MIXTURE, TwoGroups
+
+# Variant calling in one process: the default test and the papers' rule on one table of counts.
+
+
+def two_groups(counts: Counts, model: TwoGroups | None = None) -> dict[str, Any]:
+    """Fit and call; return the units, what is called and what the fit took."""
+    model = model or TwoGroups(alternatives=MIXTURE)
+    begun = time.process_time()
+    done = fit(model, [counts], tol=1e-5)
+    q = model.anchored(done.q)
+    of = units(counts)
+    tabulated = model.table(q, of)
+    m0, m1, _ = model.e_step(q, tabulated)
+    lfdr = local_fdr(m1 - m0, q.pi)
+    return {
+        "model": model,
+        "units": of,
+        "q": q,
+        "table": tabulated,
+        "log_bf": m1 - m0,
+        "called": called(lfdr, 0.05),
+        "seconds": time.process_time() - begun,
+        "sweeps": done.iterations,
+    }
+
+
+def papers(counts: Counts) -> dict[float, np.ndarray]:
+    """Return the locations that the papers' rule calls, by tau."""
+    r, n = totals(counts)
+    states = []
+    for member in (counts.case, ~counts.case):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConverged)
+            done = fit(RVD2(), [Errors(r[:, member], n[:, member])], tol=1e-6, max_iter=200)
+        states.append(done.reduce.local_states(done.iterations - 1)[0])
+    case, control = states
+    return {
+        tau: np.flatnonzero(compare(case, control, tau).probability > 0.95) for tau in (0.0, 5e-4)
+    }
+
+
+# RVD2: sensitivity and specificity at the allele frequencies and depths of the papers.
 
 # VAF in %, depth; sensitivity and specificity by MCMC, then by variational inference.
 ROWS = """
@@ -45,7 +92,7 @@ def fisher(counts: Counts) -> np.ndarray:
     return np.flatnonzero(false_discovery_control(np.clip(p, 0.0, 1.0)) <= 0.05)
 
 
-def called(counts: Counts) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+def calls_of(counts: Counts) -> tuple[dict[str, np.ndarray], dict[str, float]]:
     """Return the locations that each method calls, and the CPU seconds of each."""
     begin = time.process_time()
     found = two_groups(counts)
@@ -69,7 +116,7 @@ def rates(sites: np.ndarray, true: np.ndarray) -> tuple[float, float]:
     return hit / VARIANTS, 1.0 - (len(sites) - hit) / (LOCATIONS - VARIANTS)
 
 
-def run(data: Path, quick: bool) -> Page:
+def sensitivity(data: Path, quick: bool) -> Page:
     """Simulate the papers' cells and call them by every method."""
     seeds = range(1 if quick else SEEDS)
     lines, lowest = [], 1.0
@@ -86,7 +133,7 @@ def run(data: Path, quick: bool) -> Page:
                 depth=int(depth),
                 n_replicates=2 if quick else REPLICATES,
             )
-            sites, spent = called(counts)
+            sites, spent = calls_of(counts)
             for name, chosen in sites.items():
                 found[name].append(rates(chosen, truth.location))
             for name, value in spent.items():
