@@ -19,10 +19,7 @@ version = release = tomllib.loads((HERE.parent / "pyproject.toml").read_text())[
 ]
 
 extensions = [
-    "commands",
-    "contract_matrix",
     "equations",
-    "pipeline_pages",
     "formulae",
     "myst_parser",
     "numpydoc",

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal, get_args, get_origin
 
 import pytest
-from docutils import nodes
 
+from docs import tables
 from flows.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -86,20 +86,17 @@ def test_settings_that_a_page_names_exist(page):
             assert value in get_args(field.annotation), name
 
 
-def test_tables_of_a_page_have_a_folder_and_types_in_words(monkeypatch):
-    """A table that a run writes is known by its folder; no type is one that only Arrow knows."""
-    monkeypatch.syspath_prepend(DOCS / "_extensions")
-    columns_of = import_module("pipeline_pages").columns_of
-    for page in (DOCS / "pipelines").glob("*.md"):
-        schema = import_module(f"flows.{page.stem}.schema")
-        for name, option in re.findall(r"{table} (\w+)\n(:in:)?", page.read_text()):
-            table = getattr(schema, name)
-            meaning, body = columns_of(table, folder=not option)
-            assert meaning.astext().startswith(table.name + "/ ") == (not option)
-            assert "null" not in {cell.astext() for cell in body.findall(nodes.entry)}
-    weighted = columns_of(import_module("flows.experts.schema").ROWS_IN, folder=False)[1].astext()
-    assert "number, text, date, or true or false" in weighted
-    assert "only if named" in weighted
+MADE = [page for page in sorted(DOCS.rglob("*.md")) if "<!-- made: " in page.read_text("utf-8")]
+
+
+@pytest.mark.parametrize("page", MADE, ids=lambda page: page.stem)
+def test_tables_of_the_sources_are_those_of_the_code(page):
+    assert tables.renewed(page) == page.read_text("utf-8"), "run: python -m docs.tables"
+
+
+def test_no_type_is_one_that_only_arrow_knows():
+    rows = [line.split(" | ") for page in MADE for line in page.read_text("utf-8").splitlines()]
+    assert not [row for row in rows if len(row) > 1 and row[1].strip() == "null"]
 
 
 def test_the_walk_through_is_short():
