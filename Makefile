@@ -28,7 +28,12 @@ $(VENV)/.installed: $(VENV)/.running
 	@$(BIN)/python -m pip check --quiet >$(LOG) 2>&1 || { cat $(LOG) >&2; exit 1; }
 	@touch $@
 
-demo: $(VENV)/.running
+$(VENV)/.compiled: $(VENV)/.running
+	@echo "Compiling the kernels of keywords, once (half a minute)."
+	@$(BIN)/vbflows compile keywords >$(LOG) 2>&1 || { cat $(LOG) >&2; exit 1; }
+	@touch $@
+
+demo: $(VENV)/.compiled
 	@$(BIN)/vbflows demo
 
 # Three at a time on two cores: many tests wait for processes. Kernels are compiled first, once.

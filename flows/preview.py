@@ -36,7 +36,7 @@ from vbmodels.tables.column_table import ColumnRead
 
 _SWEEPS = 10  # timed at least; the first ones may compile and start cold
 _KEPT = 2  # local states that an executor holds
-_MOST_SECONDS = 3.0  # of a processor, for which the fit of the first partition is timed
+_MOST_SECONDS = 1.0  # of a processor, for which the fit of the first partition is timed
 _MANY = 500  # sweeps, of a fit that is not timed to its end
 _REST = 3.5  # CPU seconds of a small run beyond reading and fit; 2.0 to 5.3 over five of 2026
 

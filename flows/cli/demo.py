@@ -14,7 +14,7 @@ from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
 from flows.run import run
 from flows.settings import ComputeSettings
-from vbmodels.text.cleaning import without_markdown
+from vbmodels.text.cleaning import cleaned, without_markdown
 
 KEYPHRASES, KEYPHRASES_SD = 8.0, 0.4  # a guess for a package, stated to the user
 PER_DOCUMENT = 8
@@ -57,9 +57,9 @@ def installed_packages(found: Iterable[Distribution] | None = None) -> pa.Table:
     Returns
     -------
     documents
-        ``doc_id`` (the package's name), ``text``, ``keywords`` (null for most: their authors
-        gave none), sorted by name; of a package that is found twice the first is taken, as
-        import does.
+        ``doc_id`` (the package's name), ``text``, ``keywords`` (those that the text has; null for
+        most: their authors gave none), sorted by name; of a package that is found twice the first
+        is taken, as import does.
     """
     documents: dict[str, Any] = {}
     for package in distributions() if found is None else found:
@@ -67,14 +67,12 @@ def installed_packages(found: Iterable[Distribution] | None = None) -> pa.Table:
         name = about.get("Name") if about is not None else None
         if name:
             documents.setdefault(re.sub(r"[-_.]+", "-", name).lower(), about)
-    rows = [
-        {
-            "doc_id": about.get("Name"),
-            "text": _text(about),
-            "keywords": split_keywords(about.get("Keywords")) or None,
-        }
-        for _, about in sorted(documents.items())
-    ]
+    rows = []
+    for _, about in sorted(documents.items()):
+        text = _text(about)
+        listed = split_keywords(about.get("Keywords"))
+        keywords = [one for one in listed if one.casefold() in text.casefold()] or None
+        rows.append({"doc_id": about.get("Name"), "text": text, "keywords": keywords})
     schema = DOCUMENTS.arrow
     columns = [schema.field(name) for name in ("doc_id", "text", "keywords")]
     return pa.Table.from_pylist(rows, schema=pa.schema(columns))
@@ -110,7 +108,7 @@ def _text(about: Any) -> str:
     summary = about.get("Summary") or ""
     payload = about.get_payload() if hasattr(about, "get_payload") else None
     description = about.get("Description") or (payload if isinstance(payload, str) else "") or ""
-    plain = without_markdown(description[:MAX_CHARACTERS])
+    plain = cleaned(without_markdown(description[:MAX_CHARACTERS])).text
     for name in _people(about):
         plain = plain.replace(name, " ")
     parts = (part.strip() for part in (summary, plain))
