@@ -24,6 +24,13 @@ MOVED = 0.1
 """A change of a probability that counts; of a number, in standard deviations of the first run's."""
 LISTED = 1000
 """Rows that moved, of a table."""
+Measure = Literal["log loss", "RMSE", "deviance"]
+MEASURES: dict[Target, Measure] = {
+    LABEL: "log loss",
+    CLASSES: "log loss",
+    NUMBER: "RMSE",
+    COUNT: "deviance",
+}
 What = Literal["added", "dropped", "crossed", "moved"]
 _LABEL, _OBSERVED, _PREDICTED, _WITHOUT = "label", "observed", "predicted", "without_it"
 _HELD_OUT, _GROUP, _CHANCE, _PLACE = "held_out", "group", "probability_", "pos"
@@ -42,14 +49,14 @@ class Paired:
     rows, first_alone, second_alone
         How many rows both have tested, and one alone.
     first, second
-        The mean log loss; of a number the root of the mean square of the errors.
+        The mean log loss or deviance; of a number the root of the mean square of the errors.
     less
-        The first run's loss less the second's, of a number as a share of the mean's: above 0 the
-        second run is better.
+        The first run's loss less the second's, of a number or count as a share of the mean's: above
+        0 the second run is better.
     """
 
     table: str
-    measure: Literal["log loss", "RMSE"]
+    measure: Measure
     rows: int
     first_alone: int
     second_alone: int
@@ -135,8 +142,8 @@ def pair_tested(
         if len(both) < 2 or not both[_LABEL].equals(both[_LABEL + _SECOND]):
             continue
         predicted = [one for one in first.column_names if one not in (key, _LABEL, _GROUP)]
-        count = records[0].settings.get("target") == "count"
-        truth, target = _truth_of(both[_LABEL], predicted, count)
+        is_count = records[0].results.get("kind") == "count"
+        truth, target = _truth_of(both[_LABEL], predicted, is_count)
         p, q = (
             _predictions(both, [f"{one}{suffix}" for one in predicted]) for suffix in ("", _SECOND)
         )
@@ -145,18 +152,18 @@ def pair_tested(
             named = pc.coalesce(both[_GROUP].cast(pa.string()), both[key])
             group = digests_of(named.to_pylist())
         (rival,) = compare(target, truth, q, {"first": p}, group)
-        if target in (NUMBER, COUNT):
-            mine = float(np.sqrt(np.mean((truth - q) ** 2)))
-        else:
-            mine = float(target.loss(truth, q).mean())
+        losses = [float(target.loss(truth, one).mean()) for one in (p, q)]
+        measure = MEASURES[target]
+        if measure == "RMSE":
+            losses = [loss**0.5 for loss in losses]
         return Paired(
             table=name,
-            measure="RMSE" if target in (NUMBER, COUNT) else "log loss",
+            measure=measure,
             rows=len(both),
             first_alone=len(first) - len(both),
             second_alone=len(second) - len(both),
-            first=rival.loss,
-            second=mine,
+            first=losses[0],
+            second=losses[1],
             less=rival.more,
         )
     return None
@@ -183,7 +190,7 @@ def _tested(paths: RunPaths, name: str, is_score: bool) -> pa.Table | None:
     if _LABEL not in names or not predicted or not (own or _HELD_OUT in names):
         return None
     without = [one.replace("probability", _WITHOUT, 1) for one in predicted]
-    if len(predicted) == 1 and without[0] not in names:
+    if len(predicted) == 1 and (predicted == [_PREDICTED] or without[0] not in names):
         without = [_WITHOUT]
     without = without if {*without} <= {*names} else []
     label = "level" if "level" in names and chances else _LABEL

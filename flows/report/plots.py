@@ -284,6 +284,27 @@ def agreement(
     )
 
 
+def scatter(
+    points: Sequence[tuple[float, float, str, str]],
+    x_label: str,
+    y_label: str,
+    title: str,
+    diagonal: bool = False,
+) -> Spec:
+    """Plot points (x, y, name, series); ``diagonal``: with a line on which x and y are equal."""
+    series = list(dict.fromkeys(of for _, _, _, of in points))
+    rows = [
+        {"x": x, "y": y, "series": of, "tip": f"{name}: {x:.4g}, {y:.4g}"}
+        for x, y, name, of in points
+    ]
+    layers = [_layer(rows, "point", color=_series(series, field="series"))]
+    if diagonal:
+        ends = min(x for x, *_ in points), max(x for x, *_ in points)
+        layers.insert(0, _layer([{"x": end, "y": end} for end in ends], "line", style="ink"))
+    across, up = (_axis(one, scale={"zero": False}) for one in (x_label, y_label))
+    return _chart(title, layers, across, up, 300, how="")
+
+
 def curve(
     x: ArrayLike,
     y: ArrayLike,

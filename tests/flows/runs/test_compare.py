@@ -136,6 +136,24 @@ def test_rows_of_a_group_are_drawn_together(tmp_path):
     assert widths[1] > 2.5 * widths[0]
 
 
+@pytest.mark.parametrize(("kind", "measure"), [("number", "RMSE"), ("count", "deviance")])
+def test_numbers_are_compared_by_fits_without_their_rows(tmp_path, kind, measure):
+    """A fit that repeats its own labels is no better, where it is worse without them."""
+    rng = np.random.default_rng(3)
+    y = rng.poisson(4.0, 300).astype(float)
+    rows = {"id": [f"r{i}" for i in range(300)], "label": y, "held_out": [False] * 300}
+    first = {"predicted": np.full(300, 5.0), "without_it": np.full(300, 4.0)}
+    second = {"predicted": y + 1e-3, "without_it": np.full(300, 9.0)}
+    own = {"results": {"kind": kind}}
+    runs = [
+        finished(tmp_path, name, own, **(rows | more))
+        for name, more in (("a", first), ("b", second))
+    ]
+    found = compare(*runs)
+    assert (found.paired.measure, found.paired.less.high < 0.0) == (measure, True)
+    assert headline(found).startswith(f"The first run is better: {measure} ")
+
+
 def label_rows(kind, n=300):
     """Return names, labels and two sets of predictions, the second better."""
     rng = np.random.default_rng(2)
