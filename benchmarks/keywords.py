@@ -56,6 +56,7 @@ from benchmarks.prior_learning import (
 )
 from flows.keywords.input.documents import Prepared, prepare
 from flows.keywords.input.shards import rows_of
+from reproduce.keyword_documents import select_share
 from vbmodels.core.fit import fit
 from vbmodels.estimators.keywords import KeywordExtractor
 from vbmodels.keywords.candidate_counts import Whole, count_candidates
@@ -66,7 +67,6 @@ from vbmodels.keywords.learnt_prior import LearntPrior
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES, build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases
-from vbmodels.keywords.selection import select_share
 from vbmodels.keywords.units import KeywordBatch
 from vbmodels.text.candidates import DocumentTokens, Spans, find_spans, key_of, stem_keys
 from vbmodels.text.words import Normaliser, TextOptions

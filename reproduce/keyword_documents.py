@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtri
 
-from vbmodels.core.state import BoolArray, FloatArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.keywords.graph import system_matrix
+from vbmodels.keywords.options import DAMPING
+from vbmodels.keywords.selection import word_ranks
 from vbmodels.keywords.units import KeywordBatch
 from vbmodels.keywords.vbss.coordinate_ascent import Factors
 from vbmodels.keywords.vbss.model import VBSS
@@ -157,3 +161,48 @@ def take_documents(batch: KeywordBatch, first: int, last: int) -> KeywordBatch:
         edge_offsets=batch.edge_offsets[first : last + 1] - batch.edge_offsets[first],
         unlabelled=None if batch.unlabelled is None else batch.unlabelled[first:last],
     )
+
+
+def ss(a: FloatArray, y: BoolArray, damping: float = DAMPING) -> FloatArray:
+    """Score words by the semi-supervised SS [n]: theta0 = (1 - d) B^-1 y.
+
+    An isolated word that is not observed scores 0. Hu (2024), sections 1.1 and 1.2, after Li et al.
+    """
+    if not len(a):
+        return np.zeros(0)
+    solved = cho_solve(cho_factor(system_matrix(a, damping)), y.astype(np.float64))
+    return np.asarray((1.0 - damping) * solved)
+
+
+def select_share(
+    score: FloatArray, observed: BoolArray, offsets: IntArray, share: float
+) -> BoolArray:
+    """Select the same share of every document's words, observed ones first.
+
+    A document of n words and k observed ones gets max(k, round(n * share)) of them: the k
+    and the best of the others (dissertation, section 1.4.1, "approximately the same
+    number" for methods without probabilities). Ties go to the word that comes first.
+
+    Parameters
+    ----------
+    score
+        [W] the larger, the likelier a keyword; any scale.
+    observed
+        [W] the known keywords.
+    offsets
+        [D + 1] the documents' first rows.
+    share
+        The share of each document's candidate words, 0 to 1.
+
+    Examples
+    --------
+    >>> score = np.array([0.1, 3.0, 2.0, -1.0])
+    >>> select_share(score, np.array([False, False, False, True]), np.array([0, 4]), 0.5)
+    array([False,  True, False,  True])
+    """
+    if not 0.0 <= share <= 1.0:
+        raise ValueError(f"the share of words must lie between 0 and 1, found {share}")
+    rank = word_ranks(np.where(observed, np.inf, score), offsets)
+    sizes = np.diff(offsets)
+    wanted = np.floor(sizes * share + 0.5)
+    return (rank <= np.repeat(wanted, sizes)) | observed

@@ -23,13 +23,13 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from benchmarks.keywords import features
 from flows.keywords.input.documents import prepare
-from reproduce.keyword_documents import fit_documents, take_documents
+from reproduce.keyword_documents import fit_documents, ss, take_documents
 from reproduce.vbss_as_printed import PrintedVBSS
 from reproduce.vbss_bss import BSS, bss
 from reproduce.vbss_gibbs import gibbs, sample_documents
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
-from vbmodels.keywords.graph import ss, textrank
+from vbmodels.keywords.graph import textrank
 from vbmodels.keywords.units import KeywordBatch
 from vbmodels.keywords.vbss import coordinate_ascent as coordinate
 from vbmodels.keywords.vbss.model import VBSS

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from reproduce.keyword_documents import fit_documents, take_documents
+from reproduce.keyword_documents import fit_documents, select_share, take_documents
 from reproduce.keyword_methods import (
     FORMS,
     LEVELS,
@@ -29,7 +29,7 @@ from reproduce.vbss_bss import BSS, bss
 from reproduce.vbss_gibbs import sample_documents
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
-from vbmodels.keywords.selection import select_by_fdr, select_share
+from vbmodels.keywords.selection import select_by_fdr
 from vbmodels.keywords.units import KeywordBatch
 from vbmodels.keywords.vbss.model import VBSS
 

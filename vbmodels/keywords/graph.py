@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.keywords.options import DAMPING, WINDOW
 
 
@@ -101,14 +101,3 @@ def textrank(a: FloatArray, damping: float = DAMPING) -> FloatArray:
     root = _root_degree(a)
     solved = cho_solve(cho_factor(system_matrix(a, damping)), 1.0 / root)
     return np.asarray((1.0 - damping) * root * solved)
-
-
-def ss(a: FloatArray, y: BoolArray, damping: float = DAMPING) -> FloatArray:
-    """Score words by the semi-supervised SS [n]: theta0 = (1 - d) B^-1 y.
-
-    An isolated word that is not observed scores 0. Hu (2024), sections 1.1 and 1.2, after Li et al.
-    """
-    if not len(a):
-        return np.zeros(0)
-    solved = cho_solve(cho_factor(system_matrix(a, damping)), y.astype(np.float64))
-    return np.asarray((1.0 - damping) * solved)

@@ -102,43 +102,6 @@ def select_new_by_fdr(
     return selected
 
 
-def select_share(
-    score: FloatArray, observed: BoolArray, offsets: IntArray, share: float
-) -> BoolArray:
-    """Select the same share of every document's words, observed ones first.
-
-    A document of n words and k observed ones gets max(k, round(n * share)) of them: the k
-    and the best of the others (dissertation, section 1.4.1, "approximately the same
-    number" for methods without probabilities). Ties go to the word that comes first.
-
-    Parameters
-    ----------
-    score
-        [W] the larger, the likelier a keyword; any scale.
-    observed
-        [W] the known keywords.
-    offsets
-        [D + 1] the documents' first rows.
-    share
-        The share of each document's candidate words, 0 to 1.
-
-    Examples
-    --------
-    >>> score = np.array([0.1, 3.0, 2.0, -1.0])
-    >>> select_share(score, np.array([False, False, False, True]), np.array([0, 4]), 0.5)
-    array([False,  True, False,  True])
-    """
-    if not 0.0 <= share <= 1.0:
-        raise ValueError(f"the share of words must lie between 0 and 1, found {share}")
-    _check(score, observed, offsets)
-    order, rank = _ranking(np.where(observed, np.inf, score), offsets)
-    sizes = np.diff(offsets)
-    wanted = np.floor(sizes * share + 0.5)
-    selected = np.empty(len(score), dtype=bool)
-    selected[order] = rank < np.repeat(wanted, sizes)
-    return selected | observed
-
-
 def word_ranks(score: FloatArray, offsets: IntArray) -> IntArray:
     """Return each word's place in its document, 1 for the largest score; ties by position.
 

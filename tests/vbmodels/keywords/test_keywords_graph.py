@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from reproduce.keyword_documents import ss
 from tests.vbmodels.keywords.keyword_documents import adjacency
 from vbmodels.keywords.graph import (
     normalised,
-    ss,
     textrank,
 )
 

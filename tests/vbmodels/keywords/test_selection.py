@@ -5,7 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from vbmodels.keywords.selection import select_by_fdr, select_new_by_fdr, select_share, word_ranks
+from reproduce.keyword_documents import select_share
+from vbmodels.keywords.selection import select_by_fdr, select_new_by_fdr, word_ranks
 
 
 def documents(seed, count=40, tied=False):
