@@ -140,7 +140,8 @@ def draw(read: ReadCorpus, scheme: str, seed: int) -> Task:
     seen[spans.words[known][spans.words[known] >= 0]] = True
     seen |= read.words & whole[tokens.document_of_word]
     tokens = replace(tokens, y=seen, complete=whole, unlabelled=unlabelled)
-    marks = replace(marks, y=known, listed=int(known.sum() + listed_absent.sum()))
+    listed = np.bincount(spans.document, known, n).astype(int) + listed_absent
+    marks = replace(marks, y=known, listed=listed)
     several = int((spans.size[known] > 1).sum())
     part = replace(
         read.part,

@@ -44,7 +44,7 @@ from vbmodels.keywords.prior.rates import RateLine
 from vbmodels.text.candidate_words import NO_VOCABULARY
 from vbmodels.text.candidates import fold_of
 from vbmodels.text.languages import AUTO
-from vbmodels.text.reading import read_documents
+from vbmodels.text.reading import ReadDocuments, read_documents
 from vbmodels.text.tokens import Labels, Row
 from vbmodels.text.words import TextOptions
 
@@ -337,16 +337,22 @@ def read_corpus(corpus: LabelledCorpus) -> ReadCorpus:
     options = TextOptions(language=corpus.language)
     folds: IntArray = np.array([fold_of(str(d)) for d in range(len(rows))], np.int64)
     part = ReadPart.of(rows, folds, options, True, NO_VOCABULARY)
-    tokens = part.read.tokens
-    words = read_documents(rows, options, False).marks.gold == 1
-    if tokens.letter is not None:
-        letters = np.flatnonzero(tokens.letter)  # places among all, of which `insert` has fewer
-        words = np.insert(words, letters - np.arange(len(letters)), False)
+    alone = read_documents(rows, options, False)
+    known = zip(named_words(alone), alone.marks.gold == 1, strict=True)
+    keywords = {word for word, is_keyword in known if is_keyword}
+    words = np.array([word in keywords for word in named_words(part.read)], bool)
     phrases = part.read.marks.gold == 1
     if not phrases.any():
         raise ValueError(f"no keyphrase of {corpus.name} is in its text")
     listed = np.array([len({term.lower() for term in gold}) for gold in corpus.keywords])
     return ReadCorpus(part, words, phrases, listed[part.documents])
+
+
+def named_words(read: ReadDocuments) -> list[tuple[str, str]]:
+    """Return the document and the stem of every candidate word."""
+    tokens = read.tokens
+    pairs = zip(tokens.document_of_word.tolist(), tokens.term.tolist(), strict=True)
+    return [(read.names[d], read.vocabulary[term]) for d, term in pairs]
 
 
 def whole_corpus(corpus: LabelledCorpus) -> WholeCorpus:

@@ -1,6 +1,7 @@
 """Rows of the additive form of a count."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from vbmodels.testing.case import (
     Agreement,
     Bounds,
     Calibration,
-    Case,
     Extremes,
     Forecast,
     Readings,
@@ -98,7 +98,8 @@ def hidden(batch: CountRows) -> CountRows:
     return CountRows(none.rows, none.y, np.ones(none.size))
 
 
-CASE = Case(
+CASE = replace(
+    number.CASE,
     name="additive_count",
     model=CountAdditive,
     calibration=(
@@ -117,16 +118,12 @@ CASE = Case(
     ),
     batches=batches,
     tiny=tiny,
-    draws="its posterior is a Gaussian in closed form: nothing is drawn",
     extremes=Extremes(tables=tables, empty=none_of, plain="it has no compiled loops: NumPy is all"),
     agreement=Agreement(published=published, scored=number.scored, hidden=hidden, tol=1e-8),
     global_step="Newton's steps are refused where they do not rise; variances move between them",
-    local_step="a partition has no local parameters",
     monte_carlo="what is shown is a log-likelihood at a mode, no bound",
-    evidence="variances are point estimates: no evidence is of the whole",
     sampler="Laplace's approximation has no sampler here; the mode is checked in tests/vbmodels",
     recovery=Recovery(error=deviance_of_mean, tolerance=0.03, seeds=(0, 1)),
     resume_sweeps=5,
     seeds=(0,),
-    partition_rtol=1e-6,
 )

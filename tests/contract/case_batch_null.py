@@ -8,15 +8,12 @@ import numpy as np
 from scipy import integrate, stats
 from scipy.special import betaln, expit, logsumexp
 
-from tests.contract import calibration_variants, ends
+from tests.contract import calibration_variants, case_two_groups, ends
 from tests.contract.case_two_groups import cut, log_bayes_factors
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import fit
 from vbmodels.testing.case import (
     EVERY,
-    Agreement,
-    Best,
-    Case,
     Coordinates,
     Evidence,
     Extremes,
@@ -152,54 +149,45 @@ def recovery_error(seed: int) -> float:
     return wrong_calls(BatchNull(alternatives=MIXTURE), "af.01_oxo5", seed)
 
 
+def global_step(model: BatchNull) -> GlobalStep:
+    """Return how the step of a form is moved about its fixed point."""
+    return replace(
+        case_two_groups.CASE.global_step,
+        coordinates=Coordinates(
+            to_vector=model.to_vector, from_vector=model.from_vector, step=3e-3
+        ),
+        max_iter=3000,
+    )
+
+
 def tables() -> dict[str, list[Counts]]:
     """The tables of counts at their ends that have a control."""
     found = ends.tables_of_counts()
     return {name: batches for name, batches in found.items() if name != "a case without control"}
 
 
-CASE = Case(
+CASE = replace(
+    case_two_groups.CASE,
     name="batch_null",
     calibration=calibration_variants.BATCH_NULL,
-    best=Best(max_iter=40),
     model=lambda: MODEL,
     batches=batches,
     tiny=tiny,
-    draws="it has no sampler: every posterior is quadrature",
-    extremes=Extremes(
-        tables=tables,
-        empty=ends.no_counts,
-        plain=PLAIN,
-    ),
-    agreement=Agreement(
-        published=log_bayes_factors,
+    extremes=Extremes(tables=tables, empty=ends.no_counts, plain=PLAIN),
+    agreement=replace(
+        case_two_groups.CASE.agreement,
         scored=lambda model, q, batch: log_bayes_factors(
             model, q, batch, model.table(model.anchored(q), of_fit(batch))
         ),
         largest=5e-2,
-        because="a score's tables are made at the fitted error rates, those of a sweep at the "
-        "first guess of them: the same integrals by two grids; the former alone are published",
-        tol=1e-8,
     ),
-    global_step=GlobalStep(
-        coordinates=Coordinates(
-            to_vector=MODEL.to_vector, from_vector=MODEL.from_vector, step=3e-3
-        ),
-        at="fixed_point",
-        fit_tol=1e-12,
-        tolerance=1e-3,
-        max_iter=3000,
-    ),
-    local_step="the local state is a table of likelihoods: it depends on the data alone",
-    monte_carlo="the objective is the log marginal likelihood itself; item 6 (evidence) checks it",
+    global_step=global_step(MODEL),
     evidence=Evidence(log_evidence=log_evidence, largest_gap=0.2, strict=False, seeds=(0,)),
     # A leap divides two small differences: 1e-15 in tau at the start is 3e-8 in b after 30 steps,
     # and 1e-13 is 8e-8.
     partition_rtol=1e-6,
     seeds=(0,),
-    slow=frozenset({"recovery", "stationary"}),
     thorough=frozenset({"truth"}),
-    sampler="the posterior of mu is itself quadrature; tests/vbmodels compares it with a grid",
     recovery=Recovery(error=recovery_error, tolerance=0.1, seeds=(0, 1, 2)),
 )
 
@@ -221,13 +209,7 @@ OF_CONTEXTS = replace(
     name="batch_null_contexts",
     model=lambda: CONTEXTS,
     calibration="that of batch_null: the same quadrature is taken at other shifts",
-    extremes=Extremes(tables=tables, empty=ends.no_counts, plain=PLAIN),
-    global_step=replace(
-        CASE.global_step,
-        coordinates=Coordinates(
-            to_vector=CONTEXTS.to_vector, from_vector=CONTEXTS.from_vector, step=3e-3
-        ),
-    ),
+    global_step=global_step(CONTEXTS),
     evidence=Evidence(
         log_evidence=lambda parts: log_evidence(parts, CONTEXTS), largest_gap=0.2, strict=False,
         seeds=(0,),

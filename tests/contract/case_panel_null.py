@@ -13,7 +13,7 @@ from tests.contract.case_batch_null import log_prior, wrong_calls
 from tests.contract.case_two_groups import cut
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import fit
-from vbmodels.testing.case import Coordinates, Evidence, Extremes, Recovery
+from vbmodels.testing.case import Evidence, Extremes, Recovery
 from vbmodels.variants.counts import Counts, Units, units
 from vbmodels.variants.panel.model import PanelNull
 from vbmodels.variants.two_groups.model import MIXTURE
@@ -135,12 +135,7 @@ CASE = replace(
     batches=batches,
     tiny=tiny,
     extremes=Extremes(tables=tables, empty=ends.no_counts, plain=case_batch_null.PLAIN),
-    global_step=replace(
-        case_batch_null.CASE.global_step,
-        coordinates=Coordinates(
-            to_vector=MODEL.to_vector, from_vector=MODEL.from_vector, step=3e-3
-        ),
-    ),
+    global_step=case_batch_null.global_step(MODEL),
     evidence=Evidence(log_evidence=log_evidence, largest_gap=0.2, strict=False, seeds=(0,)),
     sweeps=12,
     resume_sweeps=5,

@@ -21,7 +21,36 @@ def never(number: int, request: str) -> str | None:
     return None
 
 
-class Proxy:
+class Server:
+    """A server on a port of its own, with a thread for every connection."""
+
+    def __init__(self) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = int(self._server.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """Take no more connections."""
+        with suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                self.take(client)
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def take(self, client: socket.socket) -> None:
+        """Take note of a connection."""
+
+    def _serve(self, client: socket.socket) -> None:
+        raise NotImplementedError
+
+
+class Proxy(Server):
     """A proxy on a port of its own; one request a connection.
 
     Attributes
@@ -47,24 +76,7 @@ class Proxy:
         self.heads: list[str] = []
         self.done: list[tuple[str, str]] = []
         self._lock = threading.Lock()
-        self._server = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.port = int(self._server.getsockname()[1])
-        self.url = f"http://127.0.0.1:{self.port}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        """Take no more connections."""
-        with suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._server.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+        super().__init__()
 
     def _serve(self, client: socket.socket) -> None:
         with client, suppress(OSError):

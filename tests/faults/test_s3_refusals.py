@@ -1,7 +1,6 @@
 """What S3 said when it refused: expired, the clock, which operation on which key."""
 
 import socket
-import threading
 from contextlib import suppress
 
 import pytest
@@ -10,29 +9,17 @@ from flows import storage
 from flows.faults import InputError
 from flows.storage import StorageError, TransientStorageError
 from tests.faults import stores
+from tests.faults.proxy import Server
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
 
-class Refusing:
+class Refusing(Server):
     """A server that refuses requests of some methods, HEAD without a reason, as S3 does."""
 
     def __init__(self, status: int, code: str, methods: tuple[str, ...]) -> None:
         self.status, self.code, self.methods = status, code, methods
-        self._server = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.url = f"http://127.0.0.1:{self._server.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        with suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._server.accept()
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+        super().__init__()
 
     def _serve(self, client: socket.socket) -> None:
         with client, suppress(OSError):

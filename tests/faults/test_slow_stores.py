@@ -14,37 +14,30 @@ from flows.storage import TransientStorageError
 from flows.storage.objects import retry
 from flows.storage.objects.access import filesystem
 from tests.faults import stores
+from tests.faults.proxy import Server
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
 LIMIT = 4.0
 
 
-class Slow:
+class Slow(Server):
     """A server that takes every request and sends nothing, or its answer byte by byte."""
 
     def __init__(self, trickles: bool) -> None:
         self.trickles = trickles
         self.requests: list[float] = []
         self._clients: list[socket.socket] = []
-        self._server = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.url = f"http://127.0.0.1:{self._server.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__()
 
     def close(self) -> None:
-        with suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
+        super().close()
         for client in self._clients:
             with suppress(OSError):
                 client.shutdown(socket.SHUT_RDWR)
 
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._server.accept()
-                self._clients.append(client)
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+    def take(self, client: socket.socket) -> None:
+        self._clients.append(client)
 
     def _serve(self, client: socket.socket) -> None:
         with client, suppress(OSError):

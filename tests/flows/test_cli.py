@@ -21,6 +21,7 @@ from flows.cli import main
 from flows.cli.output import Bar, Lines, print_json
 from flows.events import Progress, Stage, Sweep
 from flows.records.runs import open_run
+from tests.flows.bags.bag_files import written
 from tests.flows.commands import run
 
 RATE = ("--set", "unit=word", "--set", "keyword_rate=0.3")
@@ -36,12 +37,6 @@ def documents(n=3, **columns):
         "keywords": [[t[0]] for t in tokens],
     }
     return pa.table({**table, **columns})
-
-
-def written(tmp_path, table, name="in.parquet"):
-    path = tmp_path / name
-    pq.write_table(table, path)
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,7 @@
 """The documents of the report: which are shown, what is marked, and the file for taggers."""
 
-import importlib.util
 import json
 import re
-import shutil
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,8 +10,8 @@ import pytest
 from flows import storage
 from flows.keywords import texts
 from tests.flows.keywords.test_keywords_run import run
+from tests.flows.report.browser import browser_page
 
-ROOT = Path(__file__).resolve().parents[3]
 LABELLED = 12
 MARKUP = "<script>alert(1)</script><p>The <b>heat exchangers</b> of Köln.</p>"
 
@@ -103,22 +100,7 @@ def test_of_many_documents_a_sample_is_shown_that_fits_the_page(tmp_path, monkey
 
 def test_documents_are_searched_and_terms_have_pages(done):
     """In a browser, by the page's own policy."""
-    if shutil.which("chromium") is None:
-        pytest.skip("chromium is not installed")
-    spec = importlib.util.spec_from_file_location("screenshots", ROOT / "docs/screenshots.py")
-    screenshots = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(screenshots)
-    with screenshots.browser() as socket:
-        shown = screenshots.Page(socket)
-
-        def evaluate(expression):
-            wrapped = f"(async () => {{ {expression} }})()"
-            answer = shown.call(
-                "Runtime.evaluate", expression=wrapped, awaitPromise=True, returnByValue=True
-            )
-            assert "exceptionDetails" not in answer, answer
-            return answer["result"].get("value")
-
+    with browser_page() as (shown, evaluate):
         shown.call("Page.navigate", url=f"file://{done.file('report.html')}")
         evaluate(
             "while (document.readyState !== 'complete' || !document.querySelector('.documents'))"

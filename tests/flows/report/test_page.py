@@ -1,11 +1,9 @@
 """The report's page in a browser: tables, charts, contents, light and dark, terms, what opens."""
 
 import csv
-import importlib.util
 import io
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ import pytest
 from flows.report import plots
 from flows.report.glossary import glossary
 from flows.report.render import AppliedFit, Link
+from tests.flows.report.browser import browser_page
 from tests.flows.report.toy import NOTED, page
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -88,22 +87,8 @@ def test_a_page_without_charts_has_no_library():
 @pytest.fixture(scope="module")
 def browsed(tmp_path_factory):
     """Return what an expression is in the browser that shows the page."""
-    if shutil.which("chromium") is None:
-        pytest.skip("chromium is not installed")
-    spec = importlib.util.spec_from_file_location("screenshots", ROOT / "docs/screenshots.py")
-    screenshots = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(screenshots)
     path = tmp_path_factory.mktemp("page") / "report.html"
-    with screenshots.browser() as socket:
-        shown = screenshots.Page(socket)
-
-        def evaluate(expression):
-            body = f"(async () => {{ {expression} }})()"
-            answer = shown.call(
-                "Runtime.evaluate", expression=body, awaitPromise=True, returnByValue=True
-            )
-            assert "exceptionDetails" not in answer, answer
-            return answer["result"].get("value")
+    with browser_page() as (shown, evaluate):
 
         def opened(width=800, rows=NOTED):
             path.write_text(page(rows, trace=TRACE), encoding="utf-8")

@@ -8,7 +8,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from benchmarks.prior_learning import ProbitFit, _fit, _line, pooled, text_of
+from benchmarks.prior_learning import (
+    LabelledCorpus,
+    ProbitFit,
+    _fit,
+    _line,
+    pooled,
+    read_corpus,
+    text_of,
+)
 from tests.contract.words_drawn import simulate_words
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
@@ -88,6 +96,19 @@ def test_a_file_of_other_features_is_refused():
 
 
 # How it is learnt.
+
+
+def test_labels_stand_at_their_words_where_texts_have_single_letters():
+    texts = [
+        f"Plan B of city {i} names vitamin C and hepatitis B. Hepatitis B and vitamin C are "
+        "measured; plan B is a plan of the city."
+        for i in range(6)
+    ]
+    read = read_corpus(LabelledCorpus("letters", texts, [["hepatitis B", "vitamin"]] * 6))
+    tokens = read.part.read.tokens
+    assert tokens.letter.any()
+    assert read.words.sum() == 12
+    assert {read.part.read.vocabulary[i] for i in tokens.term[read.words]} == {"hepat", "vitamin"}
 
 
 def test_a_corpus_is_fitted_to_the_mode():
