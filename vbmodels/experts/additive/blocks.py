@@ -35,12 +35,13 @@ from vbmodels.experts.terms.likelihoods import Likelihood, Logistic
 from vbmodels.experts.terms.pairs import pair_tables
 from vbmodels.experts.terms.screen import add_pairs, refine_curves
 
-LINES, LEVELS, SMOOTH, FINE, PAIR = range(5)
-"""Kinds of block: a line, a category's levels, a curve, what refines one, and a pair."""
-USUAL = np.array([0.2, 0.2, 0.2, 0.2, 0.1])
+LINES, LEVELS, SMOOTH, FINE, PAIR, PROCESS = range(6)
+"""Kinds of block: a line, a category's levels, a curve, what refines one, a pair, and a Gaussian
+process."""
+USUAL = np.array([0.2, 0.2, 0.2, 0.2, 0.1, 0.2])
 """Variance that a block of each kind is believed to have, with the weight of `BELIEF` degrees of
 freedom."""
-FIRST = np.array([0.1, 0.1, 0.1, 0.1, 0.05])
+FIRST = np.array([0.1, 0.1, 0.1, 0.1, 0.05, 0.5])
 """Variance of each kind that a fit begins with."""
 BELIEF, POOL = 3.0, 2.0
 POWER, SHORTEST, LONGEST = 1.4, 0.2, 4.0
@@ -93,6 +94,13 @@ class Layout:
             scale.append(np.ones(size))
         full = np.concatenate([*block, [-1]]).astype(np.int64)
         return cls(full, np.concatenate([*scale, [1.0]]), np.array(kinds))
+
+    @classmethod
+    def joint(cls, observed: DesignSummary) -> Layout:
+        """Lay out all lines as one block, a Gaussian process of all columns, and the intercept."""
+        scale = [observed.variance, np.ones(observed.interaction.size), [1.0]]
+        sizes = [len(one) for one in scale]
+        return cls(np.repeat([0, 1, -1], sizes), np.concatenate(scale), np.array([LINES, PROCESS]))
 
     def precision(self, variance: FloatArray) -> FloatArray:
         """Return the prior precision of every coefficient; [P]."""

@@ -44,6 +44,7 @@ from vbmodels.experts.additive.held_out import (
     best_form,
     fit_and_choose,
     refuse_no_levels,
+    with_spread,
 )
 from vbmodels.experts.additive.newton import DesignSummary, FitSums
 from vbmodels.experts.additive.posterior import Part
@@ -251,7 +252,7 @@ class CountAdditive(WithoutLocals):
             fit = yield Phase(_fit_form(q, -1, lines), CHOOSING)
             phi = yield Phase(_dispersion(q, fit), CHOOSING)
             q = replace(q, likelihood=Poisson(phi))
-        return (yield from fit_and_choose(q, self._fit_forms, _chosen, Poisson()))
+        return (yield from fit_and_choose(q, self._fit_forms, _chosen))
 
     def _fit_forms(self, q: CountState, fold: int) -> Algorithm:
         """Return fits of lines, of curves, and of pairs without a part of the rows."""
@@ -286,4 +287,5 @@ def _dispersion(q: CountState, fit: BlockFit) -> Algorithm:
 
 def _chosen(q: CountState, fits: tuple[tuple[BlockFit, ...], ...]) -> Algorithm:
     sums = yield Evaluate(HeldOutFits(fits, q.observed.intercept))
-    return CountChoice.of(sums, q.likelihood.dispersion)
+    chosen = CountChoice.of(sums, q.likelihood.dispersion)
+    return (yield from with_spread(chosen, fits, q.design, Poisson()))

@@ -18,11 +18,16 @@ evidence (MacKay 1992; `Layout.moved`),
 4. The error of a held-out row is its noise and what the coefficients of a fit without it are off,
    E (y - x'c)^2 = s^2 + x' H^-1 x, so the noise of predictions is the mean squared error less the
    mean of the latter (`HeldOutSpread`), which each new row then has of its own.
+5. Where the rows come with the columns of a Gaussian process (`interactions`), lines and that are
+   one more fit, with a variance of both by the evidence. Its share w of predictions (1 - w) f + w g
+   is that whose mean gain in squared error on held-out rows, less the standard error of that mean,
+   is largest: 0 without the process, and little where rows are few. The variance of a row shares
+   both fits' uncertainty so, and the noise is what that leaves of the held-out error.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import log, pi
 from typing import ClassVar
 
@@ -34,11 +39,14 @@ from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive.blocks import FIRST, Layout
 from vbmodels.experts.additive.held_out import (
     FORMS,
+    TINY,
     WORTH,
     FormChoice,
+    HeldOutSpread,
     best_form,
     fit_and_choose,
     refuse_no_levels,
+    with_spread,
 )
 from vbmodels.experts.additive.newton import DesignSummary
 from vbmodels.experts.additive.posterior import Part
@@ -69,10 +77,21 @@ class MomentSums(Stats, kind="experts/additive.MomentSums"):
 
 @dataclass(frozen=True)
 class Moments(State, kind="experts/additive.Moments"):
-    """Blocks whose second moments are needed; ``fold``: without a part of the rows, -1: of all."""
+    """Blocks whose second moments are needed.
+
+    Attributes
+    ----------
+    terms
+        Which curves and pairs come with lines; None for none.
+    fold
+        The part of the rows that is left out; -1 for none.
+    joint
+        Whether a Gaussian process comes with lines.
+    """
 
     terms: Terms | None
     fold: int
+    joint: bool = False
 
     def sums(self, batch: TargetRows) -> MomentSums:
         """Sum up a partition."""
@@ -81,8 +100,8 @@ class Moments(State, kind="experts/additive.Moments"):
             weight = weight * (batch.rows.rows.fold(FOLDS) != self.fold)
         right = weight * batch.y
         return MomentSums(
-            batch.rows.gram(weight, terms=self.terms),
-            batch.rows.collect(right, terms=self.terms),
+            batch.rows.gram(weight, self.joint, self.terms),
+            batch.rows.collect(right, self.joint, self.terms),
             float(right @ batch.y),
             float(weight.sum()),
         )
@@ -94,8 +113,8 @@ class GaussianFit(State, kind="experts/additive.GaussianFit"):
 
     Attributes
     ----------
-    terms, fold
-        See `Moments`; None for lines alone.
+    terms, fold, joint
+        See `Moments`.
     variances
         v; [G].
     noise
@@ -115,6 +134,7 @@ class GaussianFit(State, kind="experts/additive.GaussianFit"):
     coefficients: FloatArray
     hessian: FloatArray
     evidence: float
+    joint: bool = False
 
     @classmethod
     def at(
@@ -147,17 +167,22 @@ class GaussianFit(State, kind="experts/additive.GaussianFit"):
             + float(log_det(factor))
             - np.log(precision).sum()
         )
-        return cls(q.terms, q.fold, variances, noise, c, pack(hessian), float(value))
+        return cls(q.terms, q.fold, variances, noise, c, pack(hessian), float(value), q.joint)
 
     @property
     def likelihood(self) -> Gaussian:
         """Of the numbers."""
         return Gaussian(self.noise)
 
+    @property
+    def part(self) -> Part:
+        """What predicts, without the covariance."""
+        tau = 1.0 / float(self.variances[-1]) if self.joint else 0.0
+        return Part(self.coefficients, tau, self.fold, None, self.joint, self.terms)
+
     def uncertain_part(self, observed: DesignSummary) -> Part:
         """Return what predicts, with the covariance."""
-        part = Part(self.coefficients, 0.0, self.fold, None, terms=self.terms)
-        return part.with_covariance(unpack(self.hessian))
+        return self.part.with_covariance(unpack(self.hessian))
 
 
 def _residual(second: FloatArray, sums: MomentSums, c: FloatArray) -> float:
@@ -175,7 +200,7 @@ class Errors(Stats, kind="experts/additive.Errors"):
 
 @dataclass(frozen=True)
 class HeldOutFits(State, kind="experts/additive.HeldOutFits"):
-    """Fits without each held-out part: lines, curves, and pairs, in this order; [F][3]."""
+    """Fits without each held-out part: lines, curves, pairs, and what else there is; [F]."""
 
     fits: tuple[tuple[GaussianFit, ...], ...]
 
@@ -185,11 +210,56 @@ class HeldOutFits(State, kind="experts/additive.HeldOutFits"):
         products, total = np.zeros((4, 4)), 0.0
         for fits in self.fits:
             weight = batch.used * (fold == fits[0].fold)
-            found = [batch.rows.project(one.coefficients, terms=one.terms) for one in fits]
+            found = [batch.rows.project(one.coefficients, terms=one.terms) for one in fits[:3]]
             errors = batch.y - np.stack([np.zeros(batch.size), *found])
             products += (errors * weight) @ errors.T
             total += float(weight.sum())
         return Errors(products, total)
+
+
+SHARES = np.linspace(0.0, 1.0, 41)
+"""Shares of predictions that a process may have."""
+
+
+@dataclass(frozen=True)
+class ProcessSums(Stats, kind="experts/additive.ProcessSums"):
+    """What a process brings to held-out rows.
+
+    Attributes
+    ----------
+    gain, square
+        Sums of how much smaller it makes a row's squared error, and of the squares of that, at each
+        of `SHARES`.
+    spread
+        Sum of what its uncertainty adds to the variance of a row.
+    weight
+        Of these rows.
+    """
+
+    gain: FloatArray
+    square: FloatArray
+    spread: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class HeldOutProcess(State, kind="experts/additive.HeldOutProcess"):
+    """The additive form and the process without each held-out part; [F] each."""
+
+    parts: tuple[Part, ...]
+    processes: tuple[Part, ...]
+
+    def sums(self, batch: TargetRows) -> ProcessSums:
+        """Sum up a partition."""
+        fold, totals = batch.rows.rows.fold(FOLDS), np.zeros((2, SHARES.size))
+        for part, process in zip(self.parts, self.processes, strict=True):
+            weight = batch.used * (fold == part.fold)
+            own = part.project(batch.rows)
+            error, away = batch.y - own, process.project(batch.rows) - own
+            gain = SHARES[:, None] * away * (2.0 * error - SHARES[:, None] * away)
+            totals += np.stack([gain @ weight, gain**2 @ weight])
+        spread = HeldOutSpread(self.processes, Gaussian(1.0)).sums(batch)
+        return ProcessSums(*totals, spread.total, spread.weight)
 
 
 @dataclass(frozen=True)
@@ -208,10 +278,13 @@ class GaussianChoice(FormChoice, kind="experts/additive.GaussianChoice"):
     spread
         Mean over the same rows of what the coefficients' uncertainty adds to the variance of a
         prediction, in the fits without them.
+    process_weight
+        The share of the Gaussian process in predictions; 0 where there is none.
     """
 
     errors: FloatArray
     spread: float = 0.0
+    process_weight: float = 0.0
 
     @classmethod
     def of(cls, sums: Errors) -> GaussianChoice:
@@ -232,12 +305,26 @@ class GaussianChoice(FormChoice, kind="experts/additive.GaussianChoice"):
         """Return the choice with what is known of the coefficients' uncertainty."""
         return replace(self, spread=spread)
 
+    def shared(self, sums: ProcessSums) -> GaussianChoice:
+        """Return the choice with the share of a process that is surely worth the most.
+
+        That is the mean gain of a row less its standard error, which is 0 without the process.
+        """
+        rows = max(sums.weight, TINY)
+        mean = sums.gain / rows
+        error = np.sqrt(np.maximum(sums.square / rows - mean**2, 0.0) / rows)
+        best = int(np.argmax(mean - error))
+        share, errors = float(SHARES[best]), self.errors.copy()
+        errors[-1] -= mean[best]
+        spread = (1.0 - share) * self.spread + share * sums.spread / rows
+        return replace(self, errors=errors, spread=spread, process_weight=share)
+
 
 @dataclass(frozen=True)
 class GaussianState(State, kind="experts/additive.GaussianState"):
     """What is known of a fit: its summary of the rows, the fits to all of them, and the choice.
 
-    ``fits`` are lines, curves and pairs.
+    ``fits`` are lines, curves and pairs, and lines with a Gaussian process where there is one.
     """
 
     design: DesignSummary
@@ -246,26 +333,47 @@ class GaussianState(State, kind="experts/additive.GaussianState"):
 
     @property
     def value(self) -> float:
-        """The log evidence of the last fit."""
-        return self.fits[-1].evidence
+        """The log evidence of the last additive fit."""
+        return self.fits[:3][-1].evidence
 
     def sums(self, batch: TargetRows) -> MomentSums:
-        """Sum up a partition for the last fit."""
-        return Moments(self.fits[-1].terms if self.fits else Terms.none(), -1).sums(batch)
+        """Sum up a partition for the last additive fit."""
+        return Moments(self.fits[:3][-1].terms if self.fits else Terms.none(), -1).sums(batch)
 
 
 @dataclass(frozen=True)
 class GaussianPosterior(State, kind="experts/additive.GaussianPosterior"):
-    """An additive fit: its part, the variance of the noise, and H, packed."""
+    """An additive fit and, with the share ``weight``, a Gaussian process.
+
+    Attributes
+    ----------
+    part, process
+        What is added up: curves and pairs; and lines with the process, None where there is none.
+    noise
+        Variance of the noise.
+    hessian, process_hessian
+        H of both, packed.
+    weight
+        Share of the process.
+    """
 
     part: Part
     noise: float
     hessian: FloatArray
+    process: Part | None = None
+    process_hessian: FloatArray = field(default_factory=lambda: np.zeros(0))
+    weight: float = 0.0
 
     def predict(self, batch: CodedRows) -> tuple[FloatArray, FloatArray]:
         """Return mean and standard deviation of a new row's number, for every row; [N] each."""
+        mean = self.part.project(batch)
         spread = batch.spread(unpack(self.hessian), terms=self.part.terms)
-        return self.part.project(batch), np.sqrt(self.noise + np.maximum(spread, 0.0))
+        if self.process is not None:
+            own, w = batch.spread(unpack(self.process_hessian), joint=True), self.weight
+            own += self.process.unspanned(batch)
+            mean = (1.0 - w) * mean + w * self.process.project(batch)
+            spread = (1.0 - w) * spread + w * own
+        return mean, np.sqrt(self.noise + np.maximum(spread, 0.0))
 
 
 @dataclass(frozen=True)
@@ -294,9 +402,14 @@ class GaussianAdditive(WithoutLocals):
         if q.chosen is None:
             raise ValueError("the form is still being chosen: there is no posterior yet")
         fit, c = q.fits[q.chosen.place], q.chosen.coefficients(q.fits, 0.0)
-        noise = max(float(q.chosen.errors[-1]) - q.chosen.spread, FLOOR * fit.noise)
-        part = replace(fit.uncertain_part(q.design), coefficients=c)
-        return GaussianPosterior(part, noise, fit.hessian)
+        part, share = replace(fit.uncertain_part(q.design), coefficients=c), q.chosen.process_weight
+        least, left = fit.noise, float(q.chosen.errors[-1]) - q.chosen.spread
+        if not share:
+            return GaussianPosterior(part, max(left, FLOOR * least), fit.hessian)
+        process = q.fits[-1]
+        least = (1.0 - share) * least + share * process.noise
+        noise, own = max(left, FLOOR * least), process.uncertain_part(q.design)
+        return GaussianPosterior(part, noise, fit.hessian, own, process.hessian, share)
 
     def baseline(self, q: GaussianState) -> Part:
         """Return ridge regression on lines, each with a variance of its own."""
@@ -304,10 +417,13 @@ class GaussianAdditive(WithoutLocals):
 
     def algorithm(self, q: GaussianState) -> Algorithm:
         """Fit all rows, then those without each held-out part, and choose."""
-        return fit_and_choose(q, self._fit_forms, _chosen, Gaussian(1.0))
+        return fit_and_choose(q, self._fit_forms, _chosen)
 
     def _fit_forms(self, q: GaussianState, fold: int) -> Algorithm:
-        """Return fits of lines, of curves, and of pairs without a part of the rows."""
+        """Return fits without a part of the rows: lines, curves, pairs, and lines with a process.
+
+        The latter where the rows come with the columns of one.
+        """
         curves = q.design.curves
         assert curves is not None
         searched = self.pairs and looked_for(curves)
@@ -326,11 +442,23 @@ class GaussianAdditive(WithoutLocals):
             if fold < 0 and searched:
                 yield Show(replace(q, fits=(lines, fit)), fit.evidence, by_trace=False)
         paired = (yield from add_pairs(curves, fit, grown)) if searched else fit
-        return lines, fit, paired
+        if not q.design.interaction.size:
+            return lines, fit, paired
+        at, layout = Moments(None, fold, joint=True), Layout.joint(q.design)
+        sums = yield Evaluate(at)
+        process = GaussianFit.at(at, sums, layout, FIRST[layout.kind], NOISE)
+        return lines, fit, paired, process
 
 
 def _chosen(q: GaussianState, fits: tuple[tuple[GaussianFit, ...], ...]) -> Algorithm:
-    return GaussianChoice.of((yield Evaluate(HeldOutFits(fits))))
+    """Choose the additive form, and then the share of the process."""
+    chosen = GaussianChoice.of((yield Evaluate(HeldOutFits(fits))))
+    chosen = yield from with_spread(chosen, fits, q.design, Gaussian(1.0))
+    if not q.design.interaction.size:
+        return chosen
+    own = [replace(x[chosen.place].part, coefficients=chosen.coefficients(x, 0.0)) for x in fits]
+    processes = [x[-1].uncertain_part(q.design) for x in fits]
+    return chosen.shared((yield Evaluate(HeldOutProcess(tuple(own), tuple(processes)))))
 
 
 def _grown(

@@ -48,15 +48,19 @@ class HeldOutSpread(State, kind="experts/additive.HeldOutSpread"):
             assert part.covariance is not None
             weight = batch.used * (fold == part.fold)
             curve = self.likelihood.slopes(part.project(batch.rows), batch.y).curve
-            gram = batch.rows.gram(weight * curve, terms=part.terms)
+            gram = batch.rows.gram(weight * curve, part.joint, part.terms)
             total += float(np.sum(unpack(part.covariance) * unpack(gram)))
+            total += float(weight @ part.unspanned(batch.rows))
             rows += float(weight.sum())
         return SpreadSums(total, rows)
 
 
 @dataclass(frozen=True)
 class SpreadSums(Stats, kind="experts/additive.SpreadSums"):
-    """Sum over held-out rows of c x' H^-1 x, c the curve of the likelihood, and their weight."""
+    """Sum over held-out rows of c x' H^-1 x, c the curve of the likelihood, and their weight.
+
+    Of a Gaussian process with what its landmarks do not span.
+    """
 
     total: float
     weight: float
@@ -95,11 +99,22 @@ class FormChoice(State, kind="experts/additive.FormChoice"):
         return c
 
 
+def with_spread(
+    chosen: Any, fits: Sequence[Sequence[Any]], design: DesignSummary, likelihood: Likelihood
+) -> Algorithm:
+    """Return a choice with what its coefficients' uncertainty adds to held-out rows.
+
+    ``likelihood`` is that whose curve says so; ``fits`` are those without each held-out part.
+    """
+    parts = tuple(one[chosen.place].uncertain_part(design) for one in fits)
+    spread = yield Evaluate(HeldOutSpread(parts, likelihood))
+    return chosen.less(spread.total / max(spread.weight, TINY))
+
+
 def fit_and_choose(
     q: Any,
     fit_forms: Callable[[Any, int], Algorithm],
     choose: Callable[[Any, tuple[tuple[Any, ...], ...]], Algorithm],
-    likelihood: Likelihood,
 ) -> Algorithm:
     """Fit all rows, then those without each held-out part, and choose.
 
@@ -112,18 +127,13 @@ def fit_and_choose(
         From parameters and a part of the rows to ``fits`` without it.
     choose
         From parameters and the fits without each part to what held-out rows choose.
-    likelihood
-        Whose curve says what a coefficient's uncertainty adds to a row's.
     """
     every = []
     for fold in (-1, *held_parts(q.design)):
         every.append((yield Phase(fit_forms(q, fold), CHOOSING)))
         q = replace(q, fits=every[0])
         yield Show(q, q.value, by_trace=False)  # not of other rows
-    chosen = yield from choose(q, tuple(every[1:]))
-    parts = tuple(fits[chosen.place].uncertain_part(q.design) for fits in every[1:])
-    spread = yield Evaluate(HeldOutSpread(parts, likelihood))
-    q = replace(q, chosen=chosen.less(spread.total / max(spread.weight, TINY)))
+    q = replace(q, chosen=(yield from choose(q, tuple(every[1:]))))
     yield Show(q, q.value, by_trace=False)
     return q
 

@@ -1,7 +1,8 @@
 """Columns seen together: a Gaussian process on their ranks, by few landmarks.
 
 Two rows are as alike as k(x, z) = mean over m of exp(-sum_d r_d |u_d - v_d| / (m l)), u and v their
-ranks in every column, r_d how informative the column is alone (`relevance`) and l the median
+ranks in every column, r_d how informative the column is alone (`relevance`, of a number
+`explained`) and l the median
 distance of landmarks, m in `SCALES`: up to how its cuts are drawn the kernel of random partitions,
 which is what forests of trees see (Balog et al. 2016), and r how often a column is cut.
 With landmarks Z and K = U S U' on them the process is f(x) = F(x)'w, F = k(x, Z) U S^-1/2, w ~ N(0,
@@ -19,6 +20,7 @@ from vbmodels.core.state import FloatArray, State
 
 LEVELS = 8
 """Parts of a column's ranks."""
+TINY = 1e-300
 
 
 def relevance(ranks: FloatArray, classes: FloatArray) -> FloatArray:
@@ -48,6 +50,33 @@ def relevance(ranks: FloatArray, classes: FloatArray) -> FloatArray:
         square = (table - expected) ** 2 / np.where(expected > 0.0, expected, 1.0)
         found[d] = square.sum() / rows
     return np.sqrt(found) if found.max(initial=0.0) > 0.0 else np.ones(len(found))
+
+
+def explained(ranks: FloatArray, rows: FloatArray, numbers: FloatArray) -> FloatArray:
+    """Return the fourth root of the share of a number's variance that each column explains; [D].
+
+    It is the variance between the means of the column's levels, of the ranks of the numbers, which
+    neither a heavy tail nor a logarithm moves. All ones where no column explains anything.
+
+    Parameters
+    ----------
+    ranks
+        Of every row in each column, 0 to 1; [M, D].
+    rows, numbers
+        How many rows with a number are like each, and the sum of these numbers; [M] each.
+    """
+    known = rows > 0.0
+    mean, own = numbers[known] / rows[known], rows[known]
+    found = np.zeros(ranks.shape[1])
+    if known.any():
+        y = _ranks(mean[:, None], np.sort(mean)[:, None])[:, 0]
+        y -= own @ y / own.sum()
+        level = np.minimum((ranks[known] * LEVELS).astype(np.int64), LEVELS - 1)
+        for d, at in enumerate(level.T):
+            total = np.bincount(at, own * y, LEVELS)
+            found[d] = np.sum(total**2 / np.maximum(np.bincount(at, own, LEVELS), 1.0))
+        found /= max(float(own @ y**2), TINY)
+    return found**0.25 if found.max(initial=0.0) > 0.0 else np.ones(len(found))
 
 
 SCALES = (0.3, 1.0, 3.0)
@@ -80,6 +109,8 @@ class InteractionGP(State, kind="experts/additive.InteractionGP"):
         Taken off; [P].
     relevance
         r; [D]. None: every column is as relevant as any other, as before there was such a thing.
+    total
+        Variance that the process has at each row, v = 1, of which F has what landmarks span.
     """
 
     quantiles: FloatArray
@@ -88,10 +119,16 @@ class InteractionGP(State, kind="experts/additive.InteractionGP"):
     turn: FloatArray
     centre: FloatArray
     relevance: FloatArray | None = None
+    total: float = 0.0
 
     @classmethod
     def of(
-        cls, lines: FloatArray, copies: FloatArray, classes: FloatArray, landmarks: int
+        cls,
+        lines: FloatArray,
+        copies: FloatArray,
+        classes: FloatArray,
+        landmarks: int,
+        numbers: FloatArray | None = None,
     ) -> InteractionGP | None:
         """Learn it from a sample of different rows, in an order that means nothing.
 
@@ -105,6 +142,8 @@ class InteractionGP(State, kind="experts/additive.InteractionGP"):
             How many of them are fitted with each label; [M, K].
         landmarks
             The most that there may be.
+        numbers
+            Of a number, which is one class, the sums of those of the rows that are like each; [M].
 
         Returns
         -------
@@ -119,7 +158,10 @@ class InteractionGP(State, kind="experts/additive.InteractionGP"):
         rows = np.take_along_axis(order, np.minimum(at, len(lines) - 1).T, axis=0)
         quantiles = np.take_along_axis(lines, rows, axis=0)
         ranks = _ranks(lines, quantiles)
-        weight = relevance(ranks, classes)
+        if numbers is None:
+            weight = relevance(ranks, classes)
+        else:
+            weight = explained(ranks, classes[:, 0], numbers)
         ranks *= weight
         chosen = np.unique(ranks[:landmarks], axis=0)
         apart = _distances(chosen, chosen)[np.triu_indices(len(chosen), 1)]
@@ -137,7 +179,8 @@ class InteractionGP(State, kind="experts/additive.InteractionGP"):
         scale = np.sqrt(share @ ((found - centre) ** 2).sum(1))
         if scale <= 0.0:
             return None
-        return cls(quantiles, chosen, length, turn / scale, centre / scale, weight)
+        total = 1.0 / float(scale) ** 2
+        return cls(quantiles, chosen, length, turn / scale, centre / scale, weight, total)
 
     def columns(self, lines: FloatArray) -> FloatArray:
         """Return F of rows [N, D] on the scale of the fit; [N, P]."""
@@ -149,6 +192,11 @@ class InteractionGP(State, kind="experts/additive.InteractionGP"):
             near = _kernel(ranks, self.landmarks, self.length)
             found[start : start + _CHUNK] = near @ self.turn - self.centre
         return found
+
+
+    def unspanned(self, columns: FloatArray) -> FloatArray:
+        """Return the variance, v = 1, that F [N, P] lacks of the process; [N]."""
+        return np.maximum(self.total - np.sum((columns + self.centre) ** 2, axis=1), 0.0)
 
 
 def _ranks(lines: FloatArray, quantiles: FloatArray) -> FloatArray:

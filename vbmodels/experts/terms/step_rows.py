@@ -107,6 +107,12 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
             raise ValueError("expected columns of a Gaussian process, the basis has none")
         return self.basis.interaction.columns(self.rows.lines(slice(None)))
 
+    @property
+    def unspanned(self) -> FloatArray:
+        """The variance of a Gaussian process, v = 1, that `interaction` lacks; [N]."""
+        assert self.basis.interaction is not None
+        return self.basis.interaction.unspanned(self.interaction)
+
     def project(
         self, coefficients: FloatArray, joint: bool = False, terms: Terms | None = None
     ) -> FloatArray:
@@ -329,7 +335,8 @@ def basis_of(
     blocks
         Column of the table that each column is of (`Curves.blocks`); None: each is one.
     bare
-        Whether there are levels where no column has a curve, too (`Curves.of`).
+        Whether the label is a number, so that there are levels where no column has a curve, too
+        (`Curves.of`).
     """
     knots = sample.knots(fixed)
     steps = np.sum(~np.isnan(knots), axis=1)
@@ -338,8 +345,14 @@ def basis_of(
     u = unscaled(lines, coded(x, knots), steps)
     interaction = None
     if landmarks:
-        classes = sample.classes * never_held(sample.group)[:, None]
-        interaction = InteractionGP.of(lines, sample.copies, classes, landmarks)
+        chosen_by = never_held(sample.group)
+        interaction = InteractionGP.of(
+            lines,
+            sample.copies,
+            sample.classes * chosen_by[:, None],
+            landmarks,
+            sample.numbers * chosen_by if bare else None,
+        )
     blocks = np.arange(lines.shape[1]) if blocks is None else blocks
     curves = Curves.of(lines, ~np.isnan(sample.x), sample.copies, fixed, blocks, bare)
     if sparse and not steps.any():
