@@ -32,7 +32,14 @@ from vbmodels.experts.additive.gaussian import GaussianAdditive
 from vbmodels.experts.additive.one_vs_rest import ClassRows, SeveralPosterior
 from vbmodels.experts.bmem.metropolis import SampledExperts
 from vbmodels.experts.effects import Effect, PairEffect, effects_of, pair_effects_of
-from vbmodels.experts.forms import has_process, landmarks_for, make, make_several, names_of, weights_of
+from vbmodels.experts.forms import (
+    has_process,
+    landmarks_for,
+    make,
+    make_several,
+    names_of,
+    weights_of,
+)
 from vbmodels.experts.options import RARE_BELOW, ExpertTuning, refusal
 from vbmodels.experts.posterior import unweighted
 from vbmodels.experts.terms.step_rows import TargetRows
@@ -153,7 +160,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
                 raw,
                 (X, keys, sums),
                 RowLabels(code, len(self.classes_)),
-                partial(landmarks_for, has_process(self), *X.shape),
+                partial(landmarks_for, has_process(self), False, *X.shape),
             )
         self._class_weight = self._class_weights(y)
         weight = share * self._class_weight[code] / copies
@@ -470,13 +477,14 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
         self.sd_ = unit * float(np.sqrt(np.average((away / unit) ** 2, weights=weight)))
         if np.ptp(y) == 0.0 or self.sd_ == 0.0:
             raise ValueError(f"expected a target with several values, got {y[0]:g} in every row")
-        landmarks = partial(landmarks_for, self.gaussian_process, *X.shape, number=True)
-        number = RowLabels(np.zeros(len(y), np.int64), 1, (y - self.mean_) / self.sd_)
+        landmarks = partial(landmarks_for, self.gaussian_process, True, *X.shape)
+        y = (y - self.mean_) / self.sd_
+        number = RowLabels(np.zeros(len(y), np.int64), 1, y)
         copies = self._based(raw, (X, keys, sums), number, landmarks)
         rows = [
             replace(one, copies=copies) for one in self._partitions(X, t, keys, weight / copies)
         ]
-        cut = np.array_split(number.numbers, len(rows))
+        cut = np.array_split(y, len(rows))
         batches = [TargetRows(one, own) for one, own in zip(rows, cut, strict=True)]
         model = GaussianAdditive(self.pairs)
         q = self._run(model, batches)

@@ -36,9 +36,7 @@ def has_process(options: ExpertOptions) -> bool:
     return several and options.gaussian_process
 
 
-def landmarks_for(
-    wanted: bool, rows: int, columns: int, copies: float, number: bool = False
-) -> int:
+def landmarks_for(wanted: bool, number: bool, rows: int, columns: int, copies: float) -> int:
     """Return how many landmarks a Gaussian process of all columns is to have; 0 for no process.
 
     A quarter of the rows, copies of a whole table not counted, between `FEWEST_LANDMARKS` and

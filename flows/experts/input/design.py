@@ -37,7 +37,7 @@ from vbmodels.experts.effects import (
     group_effects,
     pair_effects_of,
 )
-from vbmodels.experts.forms import AnyPosterior, landmarks_for
+from vbmodels.experts.forms import AnyPosterior, has_process, landmarks_for
 from vbmodels.experts.rows import Rows
 from vbmodels.experts.terms.knots import Basis, RowSample, coded
 from vbmodels.experts.terms.step_rows import CodedRows, CountRows, TargetRows, basis_of
@@ -158,6 +158,8 @@ def choose_basis(
     x = encoded(np.take(sample.x, used, axis=1), encoding.columns, filled=False)
     gaps = np.isnan(x).any()
     number = encoding.target is not None
+    wanted = has_process(settings) and not (encoding.target and encoding.target.count)
+    rows, columns = sums.positive + sums.negative, len(encoding.columns)
     return basis_of(
         replace(sample, x=x, group=units.number_of(sample.group)),
         (design.centre, design.scale),
@@ -165,11 +167,7 @@ def choose_basis(
         design.sparse,
         FURTHEST if settings.standardise else np.inf,
         _fill(encoding) if gaps else None,
-        0
-        if number
-        else landmarks_for(
-            settings, sums.positive + sums.negative, len(encoding.columns), sample.repeats
-        ),
+        landmarks_for(wanted, number, rows, columns, sample.repeats),
         blocks_of(encoding.columns),
         number,
     )
@@ -208,7 +206,7 @@ def sums_of(
     classes = np.bincount(codes[fitted], minlength=n_classes)
     sample = None
     if settings.inference == "additive":
-        sample = RowSample.of(raw, keys.cells, np.where(fitted, codes, -1), n_classes)
+        sample = RowSample.of(raw, keys.cells, np.where(fitted, codes, -1), n_classes, y)
     target = None
     if y is not None and fitted.any():
         target = ColumnSums.of(np.column_stack([y, *exposures_in(table)])[fitted], t[fitted])

@@ -98,9 +98,9 @@ class Layout:
     @classmethod
     def joint(cls, observed: DesignSummary) -> Layout:
         """Lay out all lines as one block, a Gaussian process of all columns, and the intercept."""
-        scale = [observed.variance, np.ones(observed.interaction.size), [1.0]]
-        sizes = [len(one) for one in scale]
-        return cls(np.repeat([0, 1, -1], sizes), np.concatenate(scale), np.array([LINES, PROCESS]))
+        lines, process = observed.variance, np.ones(observed.interaction.size)
+        block = np.repeat([0, 1, -1], [lines.size, process.size, 1])
+        return cls(block, np.concatenate([lines, process, [1.0]]), np.array([LINES, PROCESS]))
 
     def precision(self, variance: FloatArray) -> FloatArray:
         """Return the prior precision of every coefficient; [P]."""

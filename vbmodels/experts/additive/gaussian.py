@@ -251,15 +251,15 @@ class HeldOutProcess(State, kind="experts/additive.HeldOutProcess"):
 
     def sums(self, batch: TargetRows) -> ProcessSums:
         """Sum up a partition."""
-        fold, totals = batch.rows.rows.fold(FOLDS), np.zeros((2, SHARES.size))
+        fold, total, square = batch.rows.rows.fold(FOLDS), *np.zeros((2, SHARES.size))
         for part, process in zip(self.parts, self.processes, strict=True):
             weight = batch.used * (fold == part.fold)
             own = part.project(batch.rows)
             error, away = batch.y - own, process.project(batch.rows) - own
             gain = SHARES[:, None] * away * (2.0 * error - SHARES[:, None] * away)
-            totals += np.stack([gain @ weight, gain**2 @ weight])
+            total, square = total + gain @ weight, square + gain**2 @ weight
         spread = HeldOutSpread(self.processes, Gaussian(1.0)).sums(batch)
-        return ProcessSums(*totals, spread.total, spread.weight)
+        return ProcessSums(total, square, spread.total, spread.weight)
 
 
 @dataclass(frozen=True)
@@ -278,13 +278,10 @@ class GaussianChoice(FormChoice, kind="experts/additive.GaussianChoice"):
     spread
         Mean over the same rows of what the coefficients' uncertainty adds to the variance of a
         prediction, in the fits without them.
-    process_weight
-        The share of the Gaussian process in predictions; 0 where there is none.
     """
 
     errors: FloatArray
     spread: float = 0.0
-    process_weight: float = 0.0
 
     @classmethod
     def of(cls, sums: Errors) -> GaussianChoice:

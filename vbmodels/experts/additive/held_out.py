@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -77,10 +77,15 @@ def best_form(scores: Sequence[float] | FloatArray) -> str:
 
 @dataclass(frozen=True)
 class FormChoice(State, kind="experts/additive.FormChoice"):
-    """Which form held-out rows chose, and the weight of pairs."""
+    """Which form held-out rows chose, and the weight of pairs.
+
+    ``process_weight`` is the share of a Gaussian process in predictions; pairs weigh in what is
+    left.
+    """
 
     form: str
     pairs_weight: float
+    process_weight: float = field(default=0.0, kw_only=True)
 
     @property
     def place(self) -> int:

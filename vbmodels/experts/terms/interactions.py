@@ -193,10 +193,10 @@ class InteractionGP(State, kind="experts/additive.InteractionGP"):
             found[start : start + _CHUNK] = near @ self.turn - self.centre
         return found
 
-
     def unspanned(self, columns: FloatArray) -> FloatArray:
         """Return the variance, v = 1, that F [N, P] lacks of the process; [N]."""
-        return np.maximum(self.total - np.sum((columns + self.centre) ** 2, axis=1), 0.0)
+        spanned = np.sum((columns + self.centre) ** 2, axis=1)
+        return np.asarray(np.maximum(self.total - spanned, 0.0))
 
 
 def _ranks(lines: FloatArray, quantiles: FloatArray) -> FloatArray:
