@@ -10,6 +10,11 @@ approximation (MacKay 1992), shrunk to what blocks of a kind have in common, v0:
 
 After `LEARNING` steps, or once they hardly move, the variances stay and the mode is sought alone.
 
+Of numbers under Gaussian noise s^2 all is in closed form, given X'WX, X'Wy and y'Wy:
+H = X'WX / s^2 + diag(1 / v), c = H^-1 X'Wy / s^2, and v and s^2 are at the fixed point,
+
+    s^2 <- (|y - X c|^2_W + s0^2) / (n - tr(X'WX H^-1) / s^2 + 1).
+
 The fit of lines, curves and pairs: each kind joins where the residuals of the last fit say so.
 
 The fit without a part of the rows goes the same way from its start, selection included, so what it
@@ -20,18 +25,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import log, pi
 
 import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
-from vbmodels.core.linalg import cholesky, inverse, pack, solve, unpack
+from vbmodels.core.linalg import cholesky, inverse, log_det, pack, solve, unpack
 from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.experts.additive.newton import DesignSummary, Evaluation, FitRequest, Fits, FitSums
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.states import AdditiveState
 from vbmodels.experts.likelihood import INTERCEPT_PRECISION
 from vbmodels.experts.terms.curves import Terms
-from vbmodels.experts.terms.likelihoods import Likelihood, Logistic
+from vbmodels.experts.terms.likelihoods import Gaussian, Likelihood, Logistic
 from vbmodels.experts.terms.pairs import pair_tables
 from vbmodels.experts.terms.screen import add_pairs, refine_curves
 
@@ -51,6 +57,11 @@ LEAST, MOST = 1e-6, 30.0
 LEARNING, MOVES, MANY = 9, 4, 400
 """Newton's steps between which variances move, how often between two, and the coefficients beyond
 which they do so once: every move needs an inverse."""
+NOISE, LEAST_NOISE = 0.5, 1e-8
+"""Variance that the noise of numbers is believed to have with the weight of a row, and its least
+one."""
+SOLVING, CLOSE = 60, 0.03
+"""Most moves of the variances of numbers, and the move of a logarithm that ends them."""
 SETTLED = 0.25
 """Largest move of a logarithm of a variance with which they stay from then on."""
 HALVINGS, SHORTER = 6, 0.3
@@ -76,8 +87,15 @@ class Layout:
     kind: IntArray
 
     @classmethod
-    def of(cls, observed: DesignSummary, terms: Terms | None) -> Layout:
-        """Lay out lines, the curves and pairs of ``terms`` if given, and the intercept."""
+    def of(cls, observed: DesignSummary, terms: Terms | None, joint: bool = False) -> Layout:
+        """Lay out lines, the curves and pairs of ``terms`` if given, and the intercept.
+
+        ``joint``: all lines as one block, and a Gaussian process of all columns.
+        """
+        if joint:
+            lines, process = observed.variance, np.ones(observed.interaction.size)
+            own = np.repeat([0, 1, -1], [lines.size, process.size, 1])
+            return cls(own, np.concatenate([lines, process, [1.0]]), np.array([LINES, PROCESS]))
         curves = observed.curves
         assert curves is not None
         variance = np.bincount(curves.blocks, observed.variance)
@@ -94,13 +112,6 @@ class Layout:
             scale.append(np.ones(size))
         full = np.concatenate([*block, [-1]]).astype(np.int64)
         return cls(full, np.concatenate([*scale, [1.0]]), np.array(kinds))
-
-    @classmethod
-    def joint(cls, observed: DesignSummary) -> Layout:
-        """Lay out all lines as one block, a Gaussian process of all columns, and the intercept."""
-        lines, process = observed.variance, np.ones(observed.interaction.size)
-        block = np.repeat([0, 1, -1], [lines.size, process.size, 1])
-        return cls(block, np.concatenate([lines, process, [1.0]]), np.array([LINES, PROCESS]))
 
     def precision(self, variance: FloatArray) -> FloatArray:
         """Return the prior precision of every coefficient; [P]."""
@@ -153,7 +164,10 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     variances
         v; [G].
     coefficients, evaluation
-        [P], and the log-likelihood and its moments there; None before they are known.
+        [P], and the log-likelihood (of numbers the log evidence) and its moments there; None before
+        they are known.
+    joint
+        Whether a Gaussian process comes with lines.
     """
 
     terms: Terms | None
@@ -162,6 +176,14 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     variances: FloatArray
     coefficients: FloatArray
     evaluation: Evaluation | None = None
+    joint: bool = False
+
+    @classmethod
+    def process(cls, observed: DesignSummary, fold: int, likelihood: Likelihood) -> BlockFit:
+        """Begin at 0 with lines and a Gaussian process."""
+        layout = Layout.of(observed, None, joint=True)
+        start = np.zeros(layout.block.size)
+        return cls(None, fold, likelihood, FIRST[layout.kind], start, joint=True)
 
     @classmethod
     def first(
@@ -194,7 +216,7 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     def request(self, at: FloatArray) -> Fits:
         """Request the log-likelihood and its moments at coefficients."""
         of = self.likelihood
-        return Fits((FitRequest(at, self.fold, True, terms=self.terms, likelihood=of),))
+        return Fits((FitRequest(at, self.fold, True, None, self.joint, self.terms, of),))
 
     def left_out(self, observed: DesignSummary) -> FitRequest:
         """Request what leaving each row out gives at the fit's end."""
@@ -206,7 +228,7 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     def hessian(self, observed: DesignSummary) -> FloatArray:
         """Return the penalised second moments; [P, P]."""
         assert self.evaluation is not None
-        precision = Layout.of(observed, self.terms).precision(self.variances)
+        precision = Layout.of(observed, self.terms, self.joint).precision(self.variances)
         found = unpack(self.evaluation.second)
         found[np.diag_indices(len(found))] += precision
         return found
@@ -215,12 +237,16 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         """Return what the fit found, with the covariance where it has seen all rows."""
         if self.fold < 0:
             return self.uncertain_part(observed)
-        return Part(self.coefficients, 0.0, self.fold, None, terms=self.terms)
+        return self._plain_part
 
     def uncertain_part(self, observed: DesignSummary) -> Part:
         """Return the same with the covariance."""
-        part = Part(self.coefficients, 0.0, self.fold, None, terms=self.terms)
-        return part.with_covariance(self.hessian(observed))
+        return self._plain_part.with_covariance(self.hessian(observed))
+
+    @property
+    def _plain_part(self) -> Part:
+        tau = 1.0 / float(self.variances[-1]) if self.joint else 0.0
+        return Part(self.coefficients, tau, self.fold, None, self.joint, self.terms)
 
 
 def climbed(
@@ -228,8 +254,14 @@ def climbed(
 ) -> Algorithm:
     """Climb, a step at least, until less than ``tolerance`` nats are promised.
 
-    ``settled``: the variances stay.
+    ``settled``: the variances stay. Of numbers all is in closed form.
     """
+    if isinstance(fit.likelihood, Gaussian):
+        if fit.evaluation is None:
+            at_zero = replace(fit, likelihood=Gaussian(1.0)).request(0.0 * fit.coefficients)
+            sums = yield Evaluate(at_zero)
+            fit = solved(fit, observed, sums.evaluations[0], fit.likelihood.noise)
+        return fit
     layout = Layout.of(observed, fit.terms)
     taken = 0
     while True:
@@ -258,6 +290,39 @@ def climbed(
         else:
             return fit
         fit, taken = replace(fit, coefficients=trial, evaluation=sums.evaluations[0]), taken + 1
+
+
+def solved(fit: BlockFit, observed: DesignSummary, sums: Evaluation, noise: float) -> BlockFit:
+    """Return the fit of numbers at the fixed point of variances and noise.
+
+    ``sums`` are those at 0 under noise of variance 1: X'WX, X'Wy, and y'Wy over -2; ``noise`` is
+    what it begins with.
+    """
+    layout = Layout.of(observed, fit.terms, fit.joint)
+    second, variances, change = unpack(sums.second), fit.variances, np.inf
+    rows = float(second[-1, -1])
+    for move in range(1 + SOLVING):
+        precision = layout.precision(variances)
+        factor = _factor(second / noise, precision)
+        c = solve(factor, sums.slope / noise)
+        left = max(float(c @ (second @ c - 2.0 * sums.slope) - 2.0 * sums.value), 0.0)
+        if change < CLOSE or move == SOLVING:
+            break
+        diagonal = np.diag(inverse(factor))
+        variances, change = layout.moved(variances, c, diagonal)
+        before, free = noise, float(c.size - precision @ diagonal)
+        noise = max((left + NOISE) / (max(rows - free, 1.0) + 1.0), LEAST_NOISE)
+        change = max(change, abs(log(noise / before)))
+    value = -0.5 * (
+        rows * log(2.0 * pi * noise)
+        + left / noise
+        + precision @ c**2
+        + float(log_det(factor))
+        - np.log(precision).sum()
+    )
+    evaluation = Evaluation(float(value), precision * c, sums.second / noise)
+    of = Gaussian(noise)
+    return replace(fit, likelihood=of, variances=variances, coefficients=c, evaluation=evaluation)
 
 
 def _moved_variances(

@@ -24,16 +24,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, WithoutLocals
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, WithoutLocals
 from vbmodels.core.linalg import cholesky, inverse, pack, unpack
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive.blocks import (
-    ROUGH,
     BlockFit,
     Layout,
-    climbed,
-    fit_curves,
-    fit_pairs,
 )
 from vbmodels.experts.additive.held_out import (
     CHOOSING,
@@ -43,6 +39,8 @@ from vbmodels.experts.additive.held_out import (
     FormChoice,
     best_form,
     fit_and_choose,
+    fit_form,
+    fit_forms,
     refuse_no_levels,
     with_spread,
 )
@@ -51,7 +49,6 @@ from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.states import FIT
 from vbmodels.experts.rows import FOLDS
 from vbmodels.experts.terms.likelihoods import Poisson, poisson_deviance
-from vbmodels.experts.terms.pairs import looked_for
 from vbmodels.experts.terms.step_rows import CodedRows, CountRows
 
 WEIGHTS = np.linspace(0.0, 1.0, 21)
@@ -249,31 +246,13 @@ class CountAdditive(WithoutLocals):
     def algorithm(self, q: CountState) -> Algorithm:
         """Find phi; fit all rows, then those without each held-out part, and choose."""
         for lines in (True, False):
-            fit = yield Phase(_fit_form(q, -1, lines), CHOOSING)
+            fit = yield replace(fit_form(q, -1, lines), doing=CHOOSING)
             phi = yield Phase(_dispersion(q, fit), CHOOSING)
             q = replace(q, likelihood=Poisson(phi))
         return (yield from fit_and_choose(q, self._fit_forms, _chosen))
 
     def _fit_forms(self, q: CountState, fold: int) -> Algorithm:
-        """Return fits of lines, of curves, and of pairs without a part of the rows."""
-        fits: tuple[BlockFit, ...] = ()
-        for lines in (True, False):
-            fits = (*fits, (yield Phase(_fit_form(q, fold, lines))))
-            if fold < 0:
-                so_far = replace(q, fits=fits)
-                yield Show(so_far, so_far.value, by_trace=False)
-        pairs = fits[-1]
-        if self.pairs and looked_for(q.design.curves):
-            pairs = yield Phase(fit_pairs(q.design, pairs, ROUGH * q.design.rows))
-        return *fits, pairs
-
-
-def _fit_form(q: CountState, fold: int, lines: bool) -> Algorithm:
-    """Return the fit of lines, or of lines and curves."""
-    first, rough = q.first(fold, lines), ROUGH * q.design.rows
-    if lines:
-        return (yield Phase(climbed(first, q.design, rough)))
-    return (yield Phase(fit_curves(q.design, first, rough)))
+        return fit_forms(q, fold, self.pairs)
 
 
 def _dispersion(q: CountState, fit: BlockFit) -> Algorithm:

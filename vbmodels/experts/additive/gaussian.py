@@ -2,12 +2,8 @@
 
     y = b + sum_d (a_d x_d + f_d(x_d)) + sum_pairs g_de(x_d, x_e) + e,   e ~ N(0, s^2 / weight)
 
-The blocks are those of the logistic model (`blocks`, `curves`, `pairs`), with coefficients N(0, v_g
-I), and the target has mean 0 and variance 1. Given X'WX, X'Wy and y'Wy all is in closed form:
-H = X'WX / s^2 + diag(1 / v), c = H^-1 X'Wy / s^2, and v and s^2 are at the fixed point of the
-evidence (MacKay 1992; `Layout.moved`),
-
-    s^2 <- (|y - X c|^2_W + BELIEF s0^2) / (n - tr(X'WX H^-1) / s^2 + BELIEF).
+The blocks and their fits are those of the logistic model (`blocks`, `curves`, `pairs`), in closed
+form here; the target has mean 0 and variance 1.
 
 1. Lines; lines and curves, refined where the residuals say so (`screen`, with the score r / s^2);
    the pairs that they say it lacks. One pass over the rows for the sums of each, one to screen.
@@ -28,15 +24,15 @@ evidence (MacKay 1992; `Layout.moved`),
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import log, pi
+from math import log
 from typing import ClassVar
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, WithoutLocals
-from vbmodels.core.linalg import cholesky, inverse, log_det, pack, solve, unpack
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, WithoutLocals
+from vbmodels.core.linalg import pack, unpack
 from vbmodels.core.state import FloatArray, State, Stats
-from vbmodels.experts.additive.blocks import FIRST, Layout
+from vbmodels.experts.additive.blocks import NOISE, BlockFit, climbed
 from vbmodels.experts.additive.held_out import (
     FORMS,
     TINY,
@@ -45,149 +41,18 @@ from vbmodels.experts.additive.held_out import (
     HeldOutSpread,
     best_form,
     fit_and_choose,
+    fit_forms,
     refuse_no_levels,
     with_spread,
 )
-from vbmodels.experts.additive.newton import DesignSummary
+from vbmodels.experts.additive.newton import DesignSummary, FitSums
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.rows import FOLDS
-from vbmodels.experts.terms.curves import Terms
 from vbmodels.experts.terms.likelihoods import Gaussian
-from vbmodels.experts.terms.pairs import looked_for
-from vbmodels.experts.terms.screen import add_pairs, refine_curves
 from vbmodels.experts.terms.step_rows import CodedRows, TargetRows
 
-NOISE, BELIEF, LEAST = 0.5, 1.0, 1e-8
-"""Variance that the noise is believed to have with the weight of some rows, and its least one."""
-MOVES, CLOSE = 60, 0.03
-"""Most moves of the variances, and the move of a logarithm that ends them."""
 FLOOR = 0.5
 """Least noise of predictions, as a share of that of the evidence."""
-
-
-@dataclass(frozen=True)
-class MomentSums(Stats, kind="experts/additive.MomentSums"):
-    """X'WX, packed, X'Wy, y'Wy, and the weight of the rows."""
-
-    second: FloatArray
-    right: FloatArray
-    square: float
-    weight: float
-
-
-@dataclass(frozen=True)
-class Moments(State, kind="experts/additive.Moments"):
-    """Blocks whose second moments are needed.
-
-    Attributes
-    ----------
-    terms
-        Which curves and pairs come with lines; None for none.
-    fold
-        The part of the rows that is left out; -1 for none.
-    joint
-        Whether a Gaussian process comes with lines.
-    """
-
-    terms: Terms | None
-    fold: int
-    joint: bool = False
-
-    def sums(self, batch: TargetRows) -> MomentSums:
-        """Sum up a partition."""
-        weight = batch.used
-        if self.fold >= 0:
-            weight = weight * (batch.rows.rows.fold(FOLDS) != self.fold)
-        right = weight * batch.y
-        return MomentSums(
-            batch.rows.gram(weight, self.joint, self.terms),
-            batch.rows.collect(right, self.joint, self.terms),
-            float(right @ batch.y),
-            float(weight.sum()),
-        )
-
-
-@dataclass(frozen=True)
-class GaussianFit(State, kind="experts/additive.GaussianFit"):
-    """A fit of some blocks.
-
-    Attributes
-    ----------
-    terms, fold, joint
-        See `Moments`.
-    variances
-        v; [G].
-    noise
-        s^2.
-    coefficients
-        c; [P].
-    hessian
-        H, packed.
-    evidence
-        log p(y) at these variances.
-    """
-
-    terms: Terms | None
-    fold: int
-    variances: FloatArray
-    noise: float
-    coefficients: FloatArray
-    hessian: FloatArray
-    evidence: float
-    joint: bool = False
-
-    @classmethod
-    def at(
-        cls, q: Moments, sums: MomentSums, layout: Layout, variances: FloatArray, noise: float
-    ) -> GaussianFit:
-        """Find variances, noise and coefficients by the sums of all rows."""
-        second = unpack(sums.second)
-        for _ in range(MOVES):
-            precision = layout.precision(variances)
-            factor = cholesky(second / noise + np.diag(precision), "the second moments")
-            c = solve(factor, sums.right / noise)
-            diagonal = np.diag(inverse(factor))
-            after, change = layout.moved(variances, c, diagonal)
-            free = float(c.size - precision @ diagonal)
-            left = _residual(second, sums, c)
-            found = (left + BELIEF * NOISE) / (max(sums.weight - free, 1.0) + BELIEF)
-            found = max(found, LEAST)
-            change = max(change, abs(log(found / noise)))
-            variances, noise = after, found
-            if change < CLOSE:
-                break
-        precision = layout.precision(variances)
-        hessian = second / noise + np.diag(precision)
-        factor = cholesky(hessian, "the second moments")
-        c = solve(factor, sums.right / noise)
-        value = -0.5 * (
-            sums.weight * log(2.0 * pi * noise)
-            + _residual(second, sums, c) / noise
-            + precision @ c**2
-            + float(log_det(factor))
-            - np.log(precision).sum()
-        )
-        return cls(q.terms, q.fold, variances, noise, c, pack(hessian), float(value), q.joint)
-
-    @property
-    def likelihood(self) -> Gaussian:
-        """Of the numbers."""
-        return Gaussian(self.noise)
-
-    @property
-    def part(self) -> Part:
-        """What predicts, without the covariance."""
-        tau = 1.0 / float(self.variances[-1]) if self.joint else 0.0
-        return Part(self.coefficients, tau, self.fold, None, self.joint, self.terms)
-
-    def uncertain_part(self, observed: DesignSummary) -> Part:
-        """Return what predicts, with the covariance."""
-        return self.part.with_covariance(unpack(self.hessian))
-
-
-def _residual(second: FloatArray, sums: MomentSums, c: FloatArray) -> float:
-    """Return |y - X c|^2_W."""
-    return max(float(sums.square - 2.0 * c @ sums.right + c @ second @ c), 0.0)
 
 
 @dataclass(frozen=True)
@@ -202,7 +67,7 @@ class Errors(Stats, kind="experts/additive.Errors"):
 class HeldOutFits(State, kind="experts/additive.HeldOutFits"):
     """Fits without each held-out part: lines, curves, pairs, and what else there is; [F]."""
 
-    fits: tuple[tuple[GaussianFit, ...], ...]
+    fits: tuple[tuple[BlockFit, ...], ...]
 
     def sums(self, batch: TargetRows) -> Errors:
         """Sum up a partition."""
@@ -325,17 +190,23 @@ class GaussianState(State, kind="experts/additive.GaussianState"):
     """
 
     design: DesignSummary
-    fits: tuple[GaussianFit, ...] = ()
+    fits: tuple[BlockFit, ...] = ()
     chosen: GaussianChoice | None = None
 
     @property
     def value(self) -> float:
         """The log evidence of the last additive fit."""
-        return self.fits[:3][-1].evidence
+        evaluation = self.fits[:3][-1].evaluation
+        return float("-inf") if evaluation is None else evaluation.value
 
-    def sums(self, batch: TargetRows) -> MomentSums:
+    def sums(self, batch: TargetRows) -> FitSums:
         """Sum up a partition for the last additive fit."""
-        return Moments(self.fits[:3][-1].terms if self.fits else Terms.none(), -1).sums(batch)
+        last = self.fits[:3][-1] if self.fits else self.first(-1)
+        return last.request(last.coefficients).sums(batch)
+
+    def first(self, fold: int, lines: bool = False) -> BlockFit:
+        """Begin a fit of lines, or of lines and curves, without a part of the rows."""
+        return BlockFit.first(self.design, fold, Gaussian(NOISE), 0.0, lines)
 
 
 @dataclass(frozen=True)
@@ -390,7 +261,7 @@ class GaussianAdditive(WithoutLocals):
         refuse_no_levels(observed)
         return GaussianState(observed)
 
-    def elbo(self, q: GaussianState, stats: MomentSums) -> float:
+    def elbo(self, q: GaussianState, stats: FitSums) -> float:
         """Return the log evidence of the last fit."""
         return q.value
 
@@ -400,13 +271,15 @@ class GaussianAdditive(WithoutLocals):
             raise ValueError("the form is still being chosen: there is no posterior yet")
         fit, c = q.fits[q.chosen.place], q.chosen.coefficients(q.fits, 0.0)
         part, share = replace(fit.uncertain_part(q.design), coefficients=c), q.chosen.process_weight
-        least, left = fit.noise, float(q.chosen.errors[-1]) - q.chosen.spread
+        shares, fits = np.array([1.0 - share, share]), (fit, q.fits[-1])
+        least = FLOOR * float(shares @ [one.likelihood.noise for one in fits])
+        noise = max(float(q.chosen.errors[-1]) - q.chosen.spread, least)
+        hessians = tuple(pack(one.hessian(q.design)) for one in fits)
         if not share:
-            return GaussianPosterior(part, max(left, FLOOR * least), fit.hessian)
-        process = q.fits[-1]
-        least = (1.0 - share) * least + share * process.noise
-        noise, own = max(left, FLOOR * least), process.uncertain_part(q.design)
-        return GaussianPosterior(part, noise, fit.hessian, own, process.hessian, share)
+            return GaussianPosterior(part, noise, hessians[0])
+        return GaussianPosterior(
+            part, noise, hessians[0], fits[1].uncertain_part(q.design), hessians[1], share
+        )
 
     def baseline(self, q: GaussianState) -> Part:
         """Return ridge regression on lines, each with a variance of its own."""
@@ -417,70 +290,23 @@ class GaussianAdditive(WithoutLocals):
         return fit_and_choose(q, self._fit_forms, _chosen)
 
     def _fit_forms(self, q: GaussianState, fold: int) -> Algorithm:
-        """Return fits without a part of the rows: lines, curves, pairs, and lines with a process.
-
-        The latter where the rows come with the columns of one.
-        """
-        curves = q.design.curves
-        assert curves is not None
-        searched = self.pairs and looked_for(curves)
-        at = Moments(Terms.none(), fold)
-        sums = yield Evaluate(at)
-        lines = _fitted(Moments(None, fold), _of_lines(sums, curves.blocks.size), q.design)
-        fit = _fitted(at, sums, q.design)
-
-        def grown(fit: GaussianFit, terms: Terms, variances: FloatArray) -> Phase:
-            return Phase(_grown(q.design, fit, terms, variances))
-
-        if fold < 0 and (searched or curves.curved.size):
-            yield Show(replace(q, fits=(lines,)), lines.evidence, by_trace=False)
-        if curves.curved.size:
-            fit = yield from refine_curves(curves, fit, grown)
-            if fold < 0 and searched:
-                yield Show(replace(q, fits=(lines, fit)), fit.evidence, by_trace=False)
-        paired = (yield from add_pairs(curves, fit, grown)) if searched else fit
+        """Return fits of each form, and of lines with a process where the rows come with one."""
+        fits = yield from fit_forms(q, fold, self.pairs)
         if not q.design.interaction.size:
-            return lines, fit, paired
-        at, layout = Moments(None, fold, joint=True), Layout.joint(q.design)
-        sums = yield Evaluate(at)
-        process = GaussianFit.at(at, sums, layout, FIRST[layout.kind], NOISE)
-        return lines, fit, paired, process
+            return fits
+        first = BlockFit.process(q.design, fold, Gaussian(NOISE))
+        return *fits, (yield Phase(climbed(first, q.design, 0.0)))
 
 
-def _chosen(q: GaussianState, fits: tuple[tuple[GaussianFit, ...], ...]) -> Algorithm:
+def _chosen(q: GaussianState, fits: tuple[tuple[BlockFit, ...], ...]) -> Algorithm:
     """Choose the additive form, and then the share of the process."""
     chosen = GaussianChoice.of((yield Evaluate(HeldOutFits(fits))))
     chosen = yield from with_spread(chosen, fits, q.design, Gaussian(1.0))
     if not q.design.interaction.size:
         return chosen
-    own = [replace(x[chosen.place].part, coefficients=chosen.coefficients(x, 0.0)) for x in fits]
-    processes = [x[-1].uncertain_part(q.design) for x in fits]
-    return chosen.shared((yield Evaluate(HeldOutProcess(tuple(own), tuple(processes)))))
-
-
-def _grown(
-    design: DesignSummary, fit: GaussianFit, terms: Terms, variances: FloatArray
-) -> Algorithm:
-    """Return a fit with more blocks, which come last."""
-    at = Moments(terms, fit.fold)
-    sums = yield Evaluate(at)
-    return _fitted(at, sums, design, np.append(fit.variances, variances), fit.noise)
-
-
-def _of_lines(sums: MomentSums, lines: int) -> MomentSums:
-    """Return the sums of lines and the intercept alone."""
-    kept = np.append(np.arange(lines), sums.right.size - 1)
-    second = unpack(sums.second)[np.ix_(kept, kept)]
-    return replace(sums, second=pack(second), right=sums.right[kept])
-
-
-def _fitted(
-    q: Moments,
-    sums: MomentSums,
-    design: DesignSummary,
-    variances: FloatArray | None = None,
-    noise: float = NOISE,
-) -> GaussianFit:
-    layout = Layout.of(design, q.terms)
-    begins = FIRST[layout.kind] if variances is None else variances
-    return GaussianFit.at(q, sums, layout, begins, noise)
+    own = tuple(
+        replace(one[chosen.place].part(q.design), coefficients=chosen.coefficients(one, 0.0))
+        for one in fits
+    )
+    processes = tuple(one[-1].uncertain_part(q.design) for one in fits)
+    return chosen.shared((yield Evaluate(HeldOutProcess(own, processes))))

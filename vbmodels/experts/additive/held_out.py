@@ -20,11 +20,19 @@ import numpy as np
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show
 from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.experts.additive.blocks import (
+    ROUGH,
+    BlockFit,
+    climbed,
+    fit_curves,
+    fit_pairs,
+)
 from vbmodels.experts.additive.newton import DesignSummary
 from vbmodels.experts.additive.posterior import Part, blended
 from vbmodels.experts.additive.states import held_parts
 from vbmodels.experts.rows import FOLDS
 from vbmodels.experts.terms.likelihoods import Likelihood
+from vbmodels.experts.terms.pairs import looked_for
 from vbmodels.experts.terms.step_rows import TargetRows
 
 WORTH = 2.0
@@ -104,6 +112,28 @@ class FormChoice(State, kind="experts/additive.FormChoice"):
         return c
 
 
+def fit_form(q: Any, fold: int, lines: bool) -> Phase:
+    """Return the phase that fits lines, or lines and curves; see `fit_and_choose`."""
+    first, rough = q.first(fold, lines), ROUGH * q.design.rows
+    if lines:
+        return Phase(climbed(first, q.design, rough))
+    return Phase(fit_curves(q.design, first, rough))
+
+
+def fit_forms(q: Any, fold: int, with_pairs: bool) -> Algorithm:
+    """Return fits of lines, of curves, and of pairs without a part of the rows."""
+    fits: tuple[BlockFit, ...] = ()
+    for lines in (True, False):
+        fits = (*fits, (yield fit_form(q, fold, lines)))
+        if fold < 0:
+            so_far = replace(q, fits=fits)
+            yield Show(so_far, so_far.value, by_trace=False)
+    pairs = fits[-1]
+    if with_pairs and looked_for(q.design.curves):
+        pairs = yield Phase(fit_pairs(q.design, pairs, ROUGH * q.design.rows))
+    return *fits, pairs
+
+
 def with_spread(
     chosen: Any, fits: Sequence[Sequence[Any]], design: DesignSummary, likelihood: Likelihood
 ) -> Algorithm:
@@ -127,7 +157,8 @@ def fit_and_choose(
     ----------
     q
         Parameters with ``design`` (a `DesignSummary`), ``fits`` to all rows (lines, curves, and
-        pairs), ``chosen`` (a `FormChoice`, None before), and ``value``, which is shown.
+        pairs), ``chosen`` (a `FormChoice`, None before), ``value``, which is shown, and ``first``,
+        which begins a fit of lines, or of lines and curves.
     fit_forms
         From parameters and a part of the rows to ``fits`` without it.
     choose

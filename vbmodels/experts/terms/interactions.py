@@ -2,7 +2,7 @@
 
 Two rows are as alike as k(x, z) = mean over m of exp(-sum_d r_d |u_d - v_d| / (m l)), u and v their
 ranks in every column, r_d how informative the column is alone (`relevance`, of a number
-`explained`) and l the median
+its root) and l the median
 distance of landmarks, m in `SCALES`: up to how its cuts are drawn the kernel of random partitions,
 which is what forests of trees see (Balog et al. 2016), and r how often a column is cut.
 With landmarks Z and K = U S U' on them the process is f(x) = F(x)'w, F = k(x, Z) U S^-1/2, w ~ N(0,
@@ -20,7 +20,6 @@ from vbmodels.core.state import FloatArray, State
 
 LEVELS = 8
 """Parts of a column's ranks."""
-TINY = 1e-300
 
 
 def relevance(ranks: FloatArray, classes: FloatArray) -> FloatArray:
@@ -52,31 +51,20 @@ def relevance(ranks: FloatArray, classes: FloatArray) -> FloatArray:
     return np.sqrt(found) if found.max(initial=0.0) > 0.0 else np.ones(len(found))
 
 
-def explained(ranks: FloatArray, rows: FloatArray, numbers: FloatArray) -> FloatArray:
-    """Return the fourth root of the share of a number's variance that each column explains; [D].
+def parts_of_number(rows: FloatArray, numbers: FloatArray) -> FloatArray:
+    """Return how many rows have a number in each of `LEVELS` parts of the numbers' ranks; [M, K].
 
-    It is the variance between the means of the column's levels, of the ranks of the numbers, which
-    neither a heavy tail nor a logarithm moves. All ones where no column explains anything.
+    Neither a heavy tail nor a logarithm moves the ranks.
 
     Parameters
     ----------
-    ranks
-        Of every row in each column, 0 to 1; [M, D].
     rows, numbers
         How many rows with a number are like each, and the sum of these numbers; [M] each.
     """
-    known = rows > 0.0
-    mean, own = numbers[known] / rows[known], rows[known]
-    found = np.zeros(ranks.shape[1])
-    if known.any():
-        y = _ranks(mean[:, None], np.sort(mean)[:, None])[:, 0]
-        y -= own @ y / own.sum()
-        level = np.minimum((ranks[known] * LEVELS).astype(np.int64), LEVELS - 1)
-        for d, at in enumerate(level.T):
-            total = np.bincount(at, own * y, LEVELS)
-            found[d] = np.sum(total**2 / np.maximum(np.bincount(at, own, LEVELS), 1.0))
-        found /= max(float(own @ y**2), TINY)
-    return found**0.25 if found.max(initial=0.0) > 0.0 else np.ones(len(found))
+    mean = numbers / np.maximum(rows, 1.0)
+    share = _ranks(mean[:, None], np.sort(mean[rows > 0.0])[:, None])[:, 0]
+    level = np.minimum((share * LEVELS).astype(np.int64), LEVELS - 1)
+    return np.asarray(np.eye(LEVELS)[level] * rows[:, None])
 
 
 SCALES = (0.3, 1.0, 3.0)
@@ -158,10 +146,10 @@ class InteractionGP(State, kind="experts/additive.InteractionGP"):
         rows = np.take_along_axis(order, np.minimum(at, len(lines) - 1).T, axis=0)
         quantiles = np.take_along_axis(lines, rows, axis=0)
         ranks = _ranks(lines, quantiles)
-        if numbers is None:
-            weight = relevance(ranks, classes)
+        if numbers is not None:
+            weight = np.sqrt(relevance(ranks, parts_of_number(classes[:, 0], numbers)))
         else:
-            weight = explained(ranks, classes[:, 0], numbers)
+            weight = relevance(ranks, classes)
         ranks *= weight
         chosen = np.unique(ranks[:landmarks], axis=0)
         apart = _distances(chosen, chosen)[np.triu_indices(len(chosen), 1)]
