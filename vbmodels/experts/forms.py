@@ -32,8 +32,8 @@ AnyExperts = AdditiveExperts | BoundedExperts | SampledExperts
 
 def has_process(options: ExpertOptions) -> bool:
     """Say whether a Gaussian process of all columns may be a part of the model."""
-    several = options.inference == "additive" and experts_of(options) > 1
-    return several and options.gaussian_process
+    additive = options.inference == "additive" and options.gaussian_process
+    return additive and experts_of(options) > 1
 
 
 def landmarks_for(wanted: bool, number: bool, rows: int, columns: int, copies: float) -> int:

@@ -156,18 +156,22 @@ def choose_basis(
         return None
     used = [list(kinds).index(name) for name in encoding.kinds]
     x = encoded(np.take(sample.x, used, axis=1), encoding.columns, filled=False)
-    gaps = np.isnan(x).any()
     number = encoding.target is not None
-    wanted = has_process(settings) and not (encoding.target and encoding.target.count)
-    rows, columns = sums.positive + sums.negative, len(encoding.columns)
+    is_count = encoding.target is not None and encoding.target.count
     return basis_of(
         replace(sample, x=x, group=units.number_of(sample.group)),
         (design.centre, design.scale),
         sums.binary | sums.constant,
         design.sparse,
         FURTHEST if settings.standardise else np.inf,
-        _fill(encoding) if gaps else None,
-        landmarks_for(wanted, number, rows, columns, sample.repeats),
+        _fill(encoding) if np.isnan(x).any() else None,
+        landmarks_for(
+            has_process(settings) and not is_count,
+            number,
+            sums.positive + sums.negative,
+            len(encoding.columns),
+            sample.repeats,
+        ),
         blocks_of(encoding.columns),
         number,
     )

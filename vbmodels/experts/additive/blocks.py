@@ -97,7 +97,8 @@ class Layout:
             own = np.repeat([0, 1, -1], [lines.size, process.size, 1])
             return cls(own, np.concatenate([lines, process, [1.0]]), np.array([LINES, PROCESS]))
         curves = observed.curves
-        assert curves is not None
+        if curves is None:
+            raise ValueError("expected rows with levels of columns (basis_of with bare=True)")
         variance = np.bincount(curves.blocks, observed.variance)
         kinds = [LINES if own.size == 1 else LEVELS for own in curves.lines]
         block, scale = [curves.blocks], [np.asarray(variance[curves.blocks], float)]
@@ -244,6 +245,12 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         return self._plain_part.with_covariance(self.hessian(observed))
 
     @property
+    def noise(self) -> float:
+        """The variance of numbers around the fit."""
+        assert isinstance(self.likelihood, Gaussian)
+        return self.likelihood.noise
+
+    @property
     def _plain_part(self) -> Part:
         tau = 1.0 / float(self.variances[-1]) if self.joint else 0.0
         return Part(self.coefficients, tau, self.fold, None, self.joint, self.terms)
@@ -260,7 +267,7 @@ def climbed(
         if fit.evaluation is None:
             at_zero = replace(fit, likelihood=Gaussian(1.0)).request(0.0 * fit.coefficients)
             sums = yield Evaluate(at_zero)
-            fit = solved(fit, observed, sums.evaluations[0], fit.likelihood.noise)
+            fit = solved(fit, observed, sums.evaluations[0])
         return fit
     layout = Layout.of(observed, fit.terms)
     taken = 0
@@ -292,15 +299,14 @@ def climbed(
         fit, taken = replace(fit, coefficients=trial, evaluation=sums.evaluations[0]), taken + 1
 
 
-def solved(fit: BlockFit, observed: DesignSummary, sums: Evaluation, noise: float) -> BlockFit:
+def solved(fit: BlockFit, observed: DesignSummary, sums: Evaluation) -> BlockFit:
     """Return the fit of numbers at the fixed point of variances and noise.
 
-    ``sums`` are those at 0 under noise of variance 1: X'WX, X'Wy, and y'Wy over -2; ``noise`` is
-    what it begins with.
+    ``sums`` are those at 0 under noise of variance 1: X'WX, X'Wy, and y'Wy over -2.
     """
     layout = Layout.of(observed, fit.terms, fit.joint)
     second, variances, change = unpack(sums.second), fit.variances, np.inf
-    rows = float(second[-1, -1])
+    rows, noise = float(second[-1, -1]), fit.noise
     for move in range(1 + SOLVING):
         precision = layout.precision(variances)
         factor = _factor(second / noise, precision)

@@ -18,13 +18,13 @@ the likelihood, so that blocks are not refined by what is noise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import log
 from typing import ClassVar
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, WithoutLocals
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase
 from vbmodels.core.linalg import cholesky, inverse, pack, unpack
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive.blocks import (
@@ -37,12 +37,11 @@ from vbmodels.experts.additive.held_out import (
     TINY,
     WORTH,
     FormChoice,
+    FormModel,
+    FormState,
     best_form,
-    fit_and_choose,
     fit_form,
-    fit_forms,
-    refuse_no_levels,
-    with_spread,
+    mean_spread,
 )
 from vbmodels.experts.additive.newton import DesignSummary, FitSums
 from vbmodels.experts.additive.posterior import Part
@@ -101,12 +100,9 @@ class HeldOutFits(State, kind="experts/additive.HeldOutCountFits"):
         for lines, curves, pairs in self.fits:
             part = lines.fold
             weight = batch.used if part < 0 else batch.used * (fold == part)
-            at, f = {}, [np.full(batch.size, self.intercept)]
+            f = [np.full(batch.size, self.intercept)]
             for fit in (lines, curves, pairs):
-                key = fit.coefficients.tobytes()
-                if key not in at:
-                    at[key] = batch.rows.project(fit.coefficients, terms=fit.terms)
-                f.append(at[key])
+                f.append(batch.rows.project(fit.coefficients, terms=fit.terms))
             for i, own in enumerate(f[:3]):
                 for j, u in enumerate(WEIGHTS):
                     mean = mean_of((1.0 - u) * own + u * f[3])
@@ -155,42 +151,6 @@ class CountChoice(FormChoice, kind="experts/additive.CountChoice"):
         dispersion = float(sums.pearson[best, at]) / rows
         return cls(form, float(WEIGHTS[at]), found, dispersion)
 
-    def less(self, spread: float) -> CountChoice:
-        """Return the choice without the coefficients' uncertainty in phi."""
-        left = max(self.dispersion - spread, LEAST * self.dispersion)
-        return replace(self, dispersion=left)
-
-
-@dataclass(frozen=True)
-class CountState(State, kind="experts/additive.CountState"):
-    """What is known of a fit: ``fits`` to all rows are lines, curves and pairs."""
-
-    observed: CountSummary
-    likelihood: Poisson = field(default_factory=Poisson)
-    fits: tuple[BlockFit, ...] = ()
-    chosen: CountChoice | None = None
-
-    @property
-    def design(self) -> DesignSummary:
-        """What is known of the columns."""
-        return self.observed.design
-
-    @property
-    def value(self) -> float:
-        """The log-likelihood over phi of the last fit, but for a constant."""
-        evaluation = self.fits[-1].evaluation
-        return float("-inf") if evaluation is None else evaluation.value
-
-    def sums(self, batch: CountRows) -> FitSums:
-        """Sum up a partition for the last fit."""
-        last = self.fits[-1] if self.fits else self.first(-1)
-        return last.request(last.coefficients).sums(batch)
-
-    def first(self, fold: int, lines: bool = False) -> BlockFit:
-        """Begin a fit of lines, or of lines and curves, without a part of the rows."""
-        intercept = self.observed.intercept
-        return BlockFit.first(self.design, fold, self.likelihood, intercept, lines)
-
 
 @dataclass(frozen=True)
 class CountPosterior(State, kind="experts/additive.CountPosterior"):
@@ -210,10 +170,8 @@ class CountPosterior(State, kind="experts/additive.CountPosterior"):
 
 
 @dataclass(frozen=True)
-class CountAdditive(WithoutLocals):
-    """Fit an additive model to counts; ``pairs``: with pairs of columns, where they predict."""
-
-    pairs: bool = True
+class CountAdditive(FormModel):
+    """Fit an additive model to counts."""
 
     objective: ClassVar[str] = FIT
 
@@ -221,50 +179,41 @@ class CountAdditive(WithoutLocals):
         """Sum up the columns and the counts."""
         return CountSummary(DesignSummary.of(batch.rows), float(batch.used @ batch.y))
 
-    def init(self, observed: CountSummary, rng: np.random.Generator) -> CountState:
+    def init(self, observed: CountSummary, rng: np.random.Generator) -> FormState:
         """Return what is known before the first sweep."""
-        refuse_no_levels(observed.design)
-        return CountState(observed)
+        return FormState(observed.design, Poisson(), observed.intercept)
 
-    def elbo(self, q: CountState, stats: FitSums) -> float:
+    def elbo(self, q: FormState, stats: FitSums) -> float:
         """Return the log-likelihood over phi of the last fit, but for a constant."""
         return stats.mean
 
-    def posterior(self, q: CountState) -> CountPosterior:
+    def posterior(self, q: FormState) -> CountPosterior:
         """Return the additive fit that held-out rows chose."""
-        if q.chosen is None:
-            raise ValueError("the form is still being chosen: there is no posterior yet")
-        fit = q.fits[q.chosen.place]
-        c = q.chosen.coefficients(q.fits, q.observed.intercept)
-        part = replace(fit.part(q.design), coefficients=c)
+        fit, part = q.taken()
         return CountPosterior(part, q.chosen.dispersion, pack(fit.hessian(q.design)))
 
-    def baseline(self, q: CountState) -> Part:
-        """Return Poisson regression on lines, each with a variance of its own."""
-        return q.fits[0].part(q.design)
-
-    def algorithm(self, q: CountState) -> Algorithm:
+    def algorithm(self, q: FormState) -> Algorithm:
         """Find phi; fit all rows, then those without each held-out part, and choose."""
         for lines in (True, False):
             fit = yield replace(fit_form(q, -1, lines), doing=CHOOSING)
             phi = yield Phase(_dispersion(q, fit), CHOOSING)
             q = replace(q, likelihood=Poisson(phi))
-        return (yield from fit_and_choose(q, self._fit_forms, _chosen))
-
-    def _fit_forms(self, q: CountState, fold: int) -> Algorithm:
-        return fit_forms(q, fold, self.pairs)
+        return (yield from self.fit_and_choose(q, _chosen))
 
 
-def _dispersion(q: CountState, fit: BlockFit) -> Algorithm:
+def _dispersion(q: FormState, fit: BlockFit) -> Algorithm:
     """Return Pearson's chi^2 of a fit over its degrees of freedom, at least 1."""
-    sums = yield Evaluate(HeldOutFits(((fit, fit, fit),), q.observed.intercept))
+    sums = yield Evaluate(HeldOutFits(((fit, fit, fit),), q.intercept))
     precision = Layout.of(q.design, fit.terms).precision(fit.variances)
     covariance = inverse(cholesky(fit.hessian(q.design), "the second moments"))
     free = float(precision.size - precision @ np.diag(covariance))
     return max(float(sums.pearson[1, 0]) / max(sums.weight - free, 1.0), 1.0)
 
 
-def _chosen(q: CountState, fits: tuple[tuple[BlockFit, ...], ...]) -> Algorithm:
-    sums = yield Evaluate(HeldOutFits(fits, q.observed.intercept))
+def _chosen(q: FormState, fits: tuple[tuple[BlockFit, ...], ...]) -> Algorithm:
+    assert isinstance(q.likelihood, Poisson)
+    sums = yield Evaluate(HeldOutFits(fits, q.intercept))
     chosen = CountChoice.of(sums, q.likelihood.dispersion)
-    return (yield from with_spread(chosen, fits, q.design, Poisson()))
+    spread = yield from mean_spread(chosen.place, fits, q.design, Poisson())
+    left = max(chosen.dispersion - spread, LEAST * chosen.dispersion)
+    return replace(chosen, dispersion=left)

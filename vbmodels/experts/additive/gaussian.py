@@ -29,7 +29,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, WithoutLocals
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase
 from vbmodels.core.linalg import pack, unpack
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive.blocks import NOISE, BlockFit, climbed
@@ -38,12 +38,11 @@ from vbmodels.experts.additive.held_out import (
     TINY,
     WORTH,
     FormChoice,
+    FormModel,
+    FormState,
     HeldOutSpread,
     best_form,
-    fit_and_choose,
-    fit_forms,
-    refuse_no_levels,
-    with_spread,
+    mean_spread,
 )
 from vbmodels.experts.additive.newton import DesignSummary, FitSums
 from vbmodels.experts.additive.posterior import Part
@@ -163,10 +162,6 @@ class GaussianChoice(FormChoice, kind="experts/additive.GaussianChoice"):
         errors = np.append(square, after) / max(sums.weight, 1e-300)
         return cls(form, weight, errors)
 
-    def less(self, spread: float) -> GaussianChoice:
-        """Return the choice with what is known of the coefficients' uncertainty."""
-        return replace(self, spread=spread)
-
     def shared(self, sums: ProcessSums) -> GaussianChoice:
         """Return the choice with the share of a process that is surely worth the most.
 
@@ -180,33 +175,6 @@ class GaussianChoice(FormChoice, kind="experts/additive.GaussianChoice"):
         errors[-1] -= mean[best]
         spread = (1.0 - share) * self.spread + share * sums.spread / rows
         return replace(self, errors=errors, spread=spread, process_weight=share)
-
-
-@dataclass(frozen=True)
-class GaussianState(State, kind="experts/additive.GaussianState"):
-    """What is known of a fit: its summary of the rows, the fits to all of them, and the choice.
-
-    ``fits`` are lines, curves and pairs, and lines with a Gaussian process where there is one.
-    """
-
-    design: DesignSummary
-    fits: tuple[BlockFit, ...] = ()
-    chosen: GaussianChoice | None = None
-
-    @property
-    def value(self) -> float:
-        """The log evidence of the last additive fit."""
-        evaluation = self.fits[:3][-1].evaluation
-        return float("-inf") if evaluation is None else evaluation.value
-
-    def sums(self, batch: TargetRows) -> FitSums:
-        """Sum up a partition for the last additive fit."""
-        last = self.fits[:3][-1] if self.fits else self.first(-1)
-        return last.request(last.coefficients).sums(batch)
-
-    def first(self, fold: int, lines: bool = False) -> BlockFit:
-        """Begin a fit of lines, or of lines and curves, without a part of the rows."""
-        return BlockFit.first(self.design, fold, Gaussian(NOISE), 0.0, lines)
 
 
 @dataclass(frozen=True)
@@ -245,10 +213,8 @@ class GaussianPosterior(State, kind="experts/additive.GaussianPosterior"):
 
 
 @dataclass(frozen=True)
-class GaussianAdditive(WithoutLocals):
-    """Fit an additive model to numbers; ``pairs``: with pairs of columns, where they predict."""
-
-    pairs: bool = True
+class GaussianAdditive(FormModel):
+    """Fit an additive model to numbers."""
 
     objective: ClassVar[str] = "log evidence"
 
@@ -256,52 +222,44 @@ class GaussianAdditive(WithoutLocals):
         """Count the rows and sum up their columns."""
         return DesignSummary.of(batch.rows)
 
-    def init(self, observed: DesignSummary, rng: np.random.Generator) -> GaussianState:
+    def init(self, observed: DesignSummary, rng: np.random.Generator) -> FormState:
         """Return what is known before the first sweep."""
-        refuse_no_levels(observed)
-        return GaussianState(observed)
+        return FormState(observed, Gaussian(NOISE))
 
-    def elbo(self, q: GaussianState, stats: FitSums) -> float:
+    def elbo(self, q: FormState, stats: FitSums) -> float:
         """Return the log evidence of the last fit."""
         return q.value
 
-    def posterior(self, q: GaussianState) -> GaussianPosterior:
-        """Return the additive fit that held-out rows chose."""
-        if q.chosen is None:
-            raise ValueError("the form is still being chosen: there is no posterior yet")
-        fit, c = q.fits[q.chosen.place], q.chosen.coefficients(q.fits, 0.0)
-        part, share = replace(fit.uncertain_part(q.design), coefficients=c), q.chosen.process_weight
-        shares, fits = np.array([1.0 - share, share]), (fit, q.fits[-1])
-        least = FLOOR * float(shares @ [one.likelihood.noise for one in fits])
+    def posterior(self, q: FormState) -> GaussianPosterior:
+        """Return the additive fit that held-out rows chose, and the process with its share."""
+        fit, part = q.taken()
+        share, process = q.chosen.process_weight, q.fits[-1]
+        least = FLOOR * ((1.0 - share) * fit.noise + share * process.noise)
         noise = max(float(q.chosen.errors[-1]) - q.chosen.spread, least)
-        hessians = tuple(pack(one.hessian(q.design)) for one in fits)
+        found = GaussianPosterior(part, noise, pack(fit.hessian(q.design)))
         if not share:
-            return GaussianPosterior(part, noise, hessians[0])
-        return GaussianPosterior(
-            part, noise, hessians[0], fits[1].uncertain_part(q.design), hessians[1], share
-        )
+            return found
+        own, hessian = process.part(q.design), pack(process.hessian(q.design))
+        return replace(found, process=own, process_hessian=hessian, weight=share)
 
-    def baseline(self, q: GaussianState) -> Part:
-        """Return ridge regression on lines, each with a variance of its own."""
-        return q.fits[0].uncertain_part(q.design)
-
-    def algorithm(self, q: GaussianState) -> Algorithm:
+    def algorithm(self, q: FormState) -> Algorithm:
         """Fit all rows, then those without each held-out part, and choose."""
-        return fit_and_choose(q, self._fit_forms, _chosen)
+        return self.fit_and_choose(q, _chosen)
 
-    def _fit_forms(self, q: GaussianState, fold: int) -> Algorithm:
+    def fit_forms(self, q: FormState, fold: int) -> Algorithm:
         """Return fits of each form, and of lines with a process where the rows come with one."""
-        fits = yield from fit_forms(q, fold, self.pairs)
+        fits = yield from super().fit_forms(q, fold)
         if not q.design.interaction.size:
             return fits
-        first = BlockFit.process(q.design, fold, Gaussian(NOISE))
+        first = BlockFit.process(q.design, fold, q.likelihood)
         return *fits, (yield Phase(climbed(first, q.design, 0.0)))
 
 
-def _chosen(q: GaussianState, fits: tuple[tuple[BlockFit, ...], ...]) -> Algorithm:
+def _chosen(q: FormState, fits: tuple[tuple[BlockFit, ...], ...]) -> Algorithm:
     """Choose the additive form, and then the share of the process."""
     chosen = GaussianChoice.of((yield Evaluate(HeldOutFits(fits))))
-    chosen = yield from with_spread(chosen, fits, q.design, Gaussian(1.0))
+    spread = yield from mean_spread(chosen.place, fits, q.design, Gaussian(1.0))
+    chosen = replace(chosen, spread=spread)
     if not q.design.interaction.size:
         return chosen
     own = tuple(

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, WithoutLocals
 from vbmodels.core.linalg import unpack
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive.blocks import (
@@ -27,7 +27,7 @@ from vbmodels.experts.additive.blocks import (
     fit_curves,
     fit_pairs,
 )
-from vbmodels.experts.additive.newton import DesignSummary
+from vbmodels.experts.additive.newton import DesignSummary, FitSums
 from vbmodels.experts.additive.posterior import Part, blended
 from vbmodels.experts.additive.states import held_parts
 from vbmodels.experts.rows import FOLDS
@@ -112,69 +112,108 @@ class FormChoice(State, kind="experts/additive.FormChoice"):
         return c
 
 
-def fit_form(q: Any, fold: int, lines: bool) -> Phase:
-    """Return the phase that fits lines, or lines and curves; see `fit_and_choose`."""
+@dataclass(frozen=True)
+class FormState(State, kind="experts/additive.FormState"):
+    """What is known of a fit.
+
+    Attributes
+    ----------
+    design
+        What is known of the columns.
+    likelihood, intercept
+        Of the labels, and what is predicted of a row of which nothing is known.
+    fits
+        To all rows: lines, curves and pairs, and lines with a Gaussian process where there is one.
+    chosen
+        A `FormChoice`; None before.
+    """
+
+    design: DesignSummary
+    likelihood: Likelihood
+    intercept: float = 0.0
+    fits: tuple[BlockFit, ...] = ()
+    chosen: Any = None
+
+    @property
+    def value(self) -> float:
+        """The log evidence of the last additive fit, or its log-likelihood but for a constant."""
+        evaluation = self.fits[:3][-1].evaluation
+        return float("-inf") if evaluation is None else evaluation.value
+
+    def sums(self, batch: TargetRows) -> FitSums:
+        """Sum up a partition for the last additive fit."""
+        last = self.fits[:3][-1] if self.fits else self.first(-1)
+        return last.request(last.coefficients).sums(batch)
+
+    def first(self, fold: int, lines: bool = False) -> BlockFit:
+        """Begin a fit of lines, or of lines and curves, without a part of the rows."""
+        return BlockFit.first(self.design, fold, self.likelihood, self.intercept, lines)
+
+    def taken(self) -> tuple[BlockFit, Part]:
+        """Return the fit that was chosen, and its part with the coefficients that were."""
+        if self.chosen is None:
+            raise ValueError("the form is still being chosen: there is no posterior yet")
+        fit: BlockFit = self.fits[self.chosen.place]
+        c = self.chosen.coefficients(self.fits, self.intercept)
+        return fit, replace(fit.part(self.design), coefficients=c)
+
+
+def fit_form(q: FormState, fold: int, lines: bool) -> Phase:
+    """Return the phase that fits lines, or lines and curves."""
     first, rough = q.first(fold, lines), ROUGH * q.design.rows
     if lines:
         return Phase(climbed(first, q.design, rough))
     return Phase(fit_curves(q.design, first, rough))
 
 
-def fit_forms(q: Any, fold: int, with_pairs: bool) -> Algorithm:
-    """Return fits of lines, of curves, and of pairs without a part of the rows."""
-    fits: tuple[BlockFit, ...] = ()
-    for lines in (True, False):
-        fits = (*fits, (yield fit_form(q, fold, lines)))
-        if fold < 0:
-            so_far = replace(q, fits=fits)
-            yield Show(so_far, so_far.value, by_trace=False)
-    pairs = fits[-1]
-    if with_pairs and looked_for(q.design.curves):
-        pairs = yield Phase(fit_pairs(q.design, pairs, ROUGH * q.design.rows))
-    return *fits, pairs
+@dataclass(frozen=True)
+class FormModel(WithoutLocals):
+    """Fit an additive model; ``pairs``: with pairs of columns, where they predict."""
+
+    pairs: bool = True
+
+    def baseline(self, q: FormState) -> Part:
+        """Return regression on lines, each with a variance of its own."""
+        return q.fits[0].part(q.design)
+
+    def fit_forms(self, q: FormState, fold: int) -> Algorithm:
+        """Return fits of lines, of curves, and of pairs without a part of the rows."""
+        fits: tuple[BlockFit, ...] = ()
+        for lines in (True, False):
+            fits = (*fits, (yield fit_form(q, fold, lines)))
+            if fold < 0:
+                so_far = replace(q, fits=fits)
+                yield Show(so_far, so_far.value, by_trace=False)
+        pairs = fits[-1]
+        if self.pairs and looked_for(q.design.curves):
+            pairs = yield Phase(fit_pairs(q.design, pairs, ROUGH * q.design.rows))
+        return *fits, pairs
+
+    def fit_and_choose(
+        self, q: FormState, choose: Callable[[FormState, tuple[tuple[Any, ...], ...]], Algorithm]
+    ) -> Algorithm:
+        """Fit all rows, then those without each held-out part, and choose.
+
+        ``choose`` is from parameters and the fits without each part to what held-out rows choose.
+        """
+        every = []
+        for fold in (-1, *held_parts(q.design)):
+            every.append((yield Phase(self.fit_forms(q, fold), CHOOSING)))
+            q = replace(q, fits=every[0])
+            yield Show(q, q.value, by_trace=False)  # not of other rows
+        q = replace(q, chosen=(yield from choose(q, tuple(every[1:]))))
+        yield Show(q, q.value, by_trace=False)
+        return q
 
 
-def with_spread(
-    chosen: Any, fits: Sequence[Sequence[Any]], design: DesignSummary, likelihood: Likelihood
+def mean_spread(
+    place: int, fits: Sequence[Sequence[BlockFit]], design: DesignSummary, likelihood: Likelihood
 ) -> Algorithm:
-    """Return a choice with what its coefficients' uncertainty adds to held-out rows.
+    """Return what the coefficients' uncertainty adds to a held-out row, in the mean.
 
-    ``likelihood`` is that whose curve says so; ``fits`` are those without each held-out part.
+    ``likelihood`` is that whose curve says so; ``place`` is that of the chosen ones among ``fits``
+    without each held-out part.
     """
-    parts = tuple(one[chosen.place].uncertain_part(design) for one in fits)
+    parts = tuple(one[place].uncertain_part(design) for one in fits)
     spread = yield Evaluate(HeldOutSpread(parts, likelihood))
-    return chosen.less(spread.total / max(spread.weight, TINY))
-
-
-def fit_and_choose(
-    q: Any,
-    fit_forms: Callable[[Any, int], Algorithm],
-    choose: Callable[[Any, tuple[tuple[Any, ...], ...]], Algorithm],
-) -> Algorithm:
-    """Fit all rows, then those without each held-out part, and choose.
-
-    Parameters
-    ----------
-    q
-        Parameters with ``design`` (a `DesignSummary`), ``fits`` to all rows (lines, curves, and
-        pairs), ``chosen`` (a `FormChoice`, None before), ``value``, which is shown, and ``first``,
-        which begins a fit of lines, or of lines and curves.
-    fit_forms
-        From parameters and a part of the rows to ``fits`` without it.
-    choose
-        From parameters and the fits without each part to what held-out rows choose.
-    """
-    every = []
-    for fold in (-1, *held_parts(q.design)):
-        every.append((yield Phase(fit_forms(q, fold), CHOOSING)))
-        q = replace(q, fits=every[0])
-        yield Show(q, q.value, by_trace=False)  # not of other rows
-    q = replace(q, chosen=(yield from choose(q, tuple(every[1:]))))
-    yield Show(q, q.value, by_trace=False)
-    return q
-
-
-def refuse_no_levels(design: DesignSummary) -> None:
-    """Refuse rows that curves and pairs cannot be made of."""
-    if design.curves is None:
-        raise ValueError("expected rows with levels of columns (basis_of with bare=True)")
+    return spread.total / max(spread.weight, TINY)

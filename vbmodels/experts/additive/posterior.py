@@ -69,7 +69,10 @@ class Part(State, kind="experts/additive.Part"):
 
     def unspanned(self, batch: CodedRows) -> FloatArray:
         """Return the variance of a Gaussian process that its landmarks do not span; [N]."""
-        return batch.unspanned / self.tau if self.joint else np.zeros(batch.size)
+        process = batch.basis.interaction
+        if process is None or not self.joint:
+            return np.zeros(batch.size)
+        return process.unspanned(batch.interaction) / self.tau
 
     @property
     def sd(self) -> FloatArray:

@@ -61,6 +61,8 @@ def parts_of_number(rows: FloatArray, numbers: FloatArray) -> FloatArray:
     rows, numbers
         How many rows with a number are like each, and the sum of these numbers; [M] each.
     """
+    if not rows.any():
+        return np.zeros((len(rows), LEVELS))
     mean = numbers / np.maximum(rows, 1.0)
     share = _ranks(mean[:, None], np.sort(mean[rows > 0.0])[:, None])[:, 0]
     level = np.minimum((share * LEVELS).astype(np.int64), LEVELS - 1)

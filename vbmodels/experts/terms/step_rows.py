@@ -88,11 +88,6 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
         """Weight of each row in the likelihood; [N]."""
         return self.rows.weight
 
-    @property
-    def key(self) -> IntArray:
-        """A number of each row's own; [N]."""
-        return self.rows.key
-
     @cached_property
     def levels(self) -> np.ndarray:
         """The level of every row in every column of the table; [N, S]."""
@@ -106,12 +101,6 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
         if self.basis.interaction is None:
             raise ValueError("expected columns of a Gaussian process, the basis has none")
         return self.basis.interaction.columns(self.rows.lines(slice(None)))
-
-    @property
-    def unspanned(self) -> FloatArray:
-        """The variance of a Gaussian process, v = 1, that `interaction` lacks; [N]."""
-        assert self.basis.interaction is not None
-        return self.basis.interaction.unspanned(self.interaction)
 
     def project(
         self, coefficients: FloatArray, joint: bool = False, terms: Terms | None = None
