@@ -477,10 +477,13 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
         self.sd_ = unit * float(np.sqrt(np.average((away / unit) ** 2, weights=weight)))
         if np.ptp(y) == 0.0 or self.sd_ == 0.0:
             raise ValueError(f"expected a target with several values, got {y[0]:g} in every row")
-        landmarks = partial(landmarks_for, self.gaussian_process, True, *X.shape)
         y = (y - self.mean_) / self.sd_
-        number = RowLabels(np.zeros(len(y), np.int64), 1, y)
-        copies = self._based(raw, (X, keys, sums), number, landmarks)
+        copies = self._based(
+            raw,
+            (X, keys, sums),
+            RowLabels(np.zeros(len(y), np.int64), 1, y),
+            partial(landmarks_for, self.gaussian_process, True, *X.shape),
+        )
         rows = [
             replace(one, copies=copies) for one in self._partitions(X, t, keys, weight / copies)
         ]

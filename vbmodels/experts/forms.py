@@ -32,8 +32,7 @@ AnyExperts = AdditiveExperts | BoundedExperts | SampledExperts
 
 def has_process(options: ExpertOptions) -> bool:
     """Say whether a Gaussian process of all columns may be a part of the model."""
-    additive = options.inference == "additive" and options.gaussian_process
-    return additive and experts_of(options) > 1
+    return options.inference == "additive" and options.gaussian_process and experts_of(options) > 1
 
 
 def landmarks_for(wanted: bool, number: bool, rows: int, columns: int, copies: float) -> int:

@@ -326,9 +326,13 @@ def solved(fit: BlockFit, observed: DesignSummary, sums: Evaluation) -> BlockFit
         + float(log_det(factor))
         - np.log(precision).sum()
     )
-    evaluation = Evaluation(float(value), precision * c, sums.second / noise)
-    of = Gaussian(noise)
-    return replace(fit, likelihood=of, variances=variances, coefficients=c, evaluation=evaluation)
+    return replace(
+        fit,
+        likelihood=Gaussian(noise),
+        variances=variances,
+        coefficients=c,
+        evaluation=Evaluation(float(value), precision * c, sums.second / noise),
+    )
 
 
 def _moved_variances(

@@ -39,11 +39,10 @@ from vbmodels.experts.additive.held_out import (
     FormChoice,
     FormModel,
     FormState,
-    best_form,
     fit_form,
     mean_spread,
 )
-from vbmodels.experts.additive.newton import DesignSummary, FitSums
+from vbmodels.experts.additive.newton import DesignSummary
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.states import FIT
 from vbmodels.experts.rows import FOLDS
@@ -140,8 +139,7 @@ class CountChoice(FormChoice, kind="experts/additive.CountChoice"):
     @classmethod
     def of(cls, sums: CountErrors, phi: float) -> CountChoice:
         """Choose the form and the weight of pairs; ``phi`` is what the fits had."""
-        form = best_form(-sums.deviance[:, 0])
-        best = FORMS.index(form)
+        best = int(np.argmin(sums.deviance[:, 0]))
         along = sums.deviance[best]
         at = int(np.argmin(along))
         if 0.5 * (along[0] - along[at]) / phi < WORTH:
@@ -149,7 +147,7 @@ class CountChoice(FormChoice, kind="experts/additive.CountChoice"):
         rows = max(sums.weight, TINY)
         found = np.append(sums.deviance[:, 0], [along[-1], along[at]]) / rows
         dispersion = float(sums.pearson[best, at]) / rows
-        return cls(form, float(WEIGHTS[at]), found, dispersion)
+        return cls(FORMS[best], float(WEIGHTS[at]), found, dispersion)
 
 
 @dataclass(frozen=True)
@@ -183,10 +181,6 @@ class CountAdditive(FormModel):
         """Return what is known before the first sweep."""
         return FormState(observed.design, Poisson(), observed.intercept)
 
-    def elbo(self, q: FormState, stats: FitSums) -> float:
-        """Return the log-likelihood over phi of the last fit, but for a constant."""
-        return stats.mean
-
     def posterior(self, q: FormState) -> CountPosterior:
         """Return the additive fit that held-out rows chose."""
         fit, part = q.taken()
@@ -198,7 +192,16 @@ class CountAdditive(FormModel):
             fit = yield replace(fit_form(q, -1, lines), doing=CHOOSING)
             phi = yield Phase(_dispersion(q, fit), CHOOSING)
             q = replace(q, likelihood=Poisson(phi))
-        return (yield from self.fit_and_choose(q, _chosen))
+        return (yield from super().algorithm(q))
+
+    def choose(self, q: FormState, fits: tuple[tuple[BlockFit, ...], ...]) -> Algorithm:
+        """Return what held-out rows choose, with phi less what coefficients are uncertain by."""
+        assert isinstance(q.likelihood, Poisson)
+        sums = yield Evaluate(HeldOutFits(fits, q.intercept))
+        chosen = CountChoice.of(sums, q.likelihood.dispersion)
+        spread = yield from mean_spread(chosen.place, fits, q.design, Poisson())
+        left = max(chosen.dispersion - spread, LEAST * chosen.dispersion)
+        return replace(chosen, dispersion=left)
 
 
 def _dispersion(q: FormState, fit: BlockFit) -> Algorithm:
@@ -208,12 +211,3 @@ def _dispersion(q: FormState, fit: BlockFit) -> Algorithm:
     covariance = inverse(cholesky(fit.hessian(q.design), "the second moments"))
     free = float(precision.size - precision @ np.diag(covariance))
     return max(float(sums.pearson[1, 0]) / max(sums.weight - free, 1.0), 1.0)
-
-
-def _chosen(q: FormState, fits: tuple[tuple[BlockFit, ...], ...]) -> Algorithm:
-    assert isinstance(q.likelihood, Poisson)
-    sums = yield Evaluate(HeldOutFits(fits, q.intercept))
-    chosen = CountChoice.of(sums, q.likelihood.dispersion)
-    spread = yield from mean_spread(chosen.place, fits, q.design, Poisson())
-    left = max(chosen.dispersion - spread, LEAST * chosen.dispersion)
-    return replace(chosen, dispersion=left)

@@ -41,10 +41,10 @@ from vbmodels.experts.additive.held_out import (
     FormModel,
     FormState,
     HeldOutSpread,
-    best_form,
+    SpreadSums,
     mean_spread,
 )
-from vbmodels.experts.additive.newton import DesignSummary, FitSums
+from vbmodels.experts.additive.newton import DesignSummary
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.rows import FOLDS
 from vbmodels.experts.terms.likelihoods import Gaussian
@@ -95,15 +95,12 @@ class ProcessSums(Stats, kind="experts/additive.ProcessSums"):
         Sums of how much smaller it makes a row's squared error, and of the squares of that, at each
         of `SHARES`.
     spread
-        Sum of what its uncertainty adds to the variance of a row.
-    weight
-        Of these rows.
+        What its uncertainty adds to the variance of a row.
     """
 
     gain: FloatArray
     square: FloatArray
-    spread: float
-    weight: float
+    spread: SpreadSums
 
 
 @dataclass(frozen=True)
@@ -123,7 +120,7 @@ class HeldOutProcess(State, kind="experts/additive.HeldOutProcess"):
             gain = SHARES[:, None] * away * (2.0 * error - SHARES[:, None] * away)
             total, square = total + gain @ weight, square + gain**2 @ weight
         spread = HeldOutSpread(self.processes, Gaussian(1.0)).sums(batch)
-        return ProcessSums(total, square, spread.total, spread.weight)
+        return ProcessSums(total, square, spread)
 
 
 @dataclass(frozen=True)
@@ -151,8 +148,7 @@ class GaussianChoice(FormChoice, kind="experts/additive.GaussianChoice"):
     def of(cls, sums: Errors) -> GaussianChoice:
         """Choose the form and the weight of pairs."""
         square = np.diag(sums.products)
-        form = best_form(-square[:3])
-        best = FORMS.index(form)
+        best = int(np.argmin(square[:3]))
         own, both, cross = square[best], square[3], sums.products[best, 3]
         away = own - 2.0 * cross + both
         weight = float(np.clip((own - cross) / away, 0.0, 1.0)) if away > 1e-12 * own else 0.0
@@ -160,20 +156,20 @@ class GaussianChoice(FormChoice, kind="experts/additive.GaussianChoice"):
         if 0.5 * sums.weight * log(max(own, 1e-300) / max(after, 1e-300)) < WORTH:
             weight, after = 0.0, own
         errors = np.append(square, after) / max(sums.weight, 1e-300)
-        return cls(form, weight, errors)
+        return cls(FORMS[best], weight, errors)
 
     def shared(self, sums: ProcessSums) -> GaussianChoice:
         """Return the choice with the share of a process that is surely worth the most.
 
         That is the mean gain of a row less its standard error, which is 0 without the process.
         """
-        rows = max(sums.weight, TINY)
+        rows = max(sums.spread.weight, TINY)
         mean = sums.gain / rows
         error = np.sqrt(np.maximum(sums.square / rows - mean**2, 0.0) / rows)
         best = int(np.argmax(mean - error))
         share, errors = float(SHARES[best]), self.errors.copy()
         errors[-1] -= mean[best]
-        spread = (1.0 - share) * self.spread + share * sums.spread / rows
+        spread = (1.0 - share) * self.spread + share * sums.spread.total / rows
         return replace(self, errors=errors, spread=spread, process_weight=share)
 
 
@@ -226,10 +222,6 @@ class GaussianAdditive(FormModel):
         """Return what is known before the first sweep."""
         return FormState(observed, Gaussian(NOISE))
 
-    def elbo(self, q: FormState, stats: FitSums) -> float:
-        """Return the log evidence of the last fit."""
-        return q.value
-
     def posterior(self, q: FormState) -> GaussianPosterior:
         """Return the additive fit that held-out rows chose, and the process with its share."""
         fit, part = q.taken()
@@ -242,10 +234,6 @@ class GaussianAdditive(FormModel):
         own, hessian = process.part(q.design), pack(process.hessian(q.design))
         return replace(found, process=own, process_hessian=hessian, weight=share)
 
-    def algorithm(self, q: FormState) -> Algorithm:
-        """Fit all rows, then those without each held-out part, and choose."""
-        return self.fit_and_choose(q, _chosen)
-
     def fit_forms(self, q: FormState, fold: int) -> Algorithm:
         """Return fits of each form, and of lines with a process where the rows come with one."""
         fits = yield from super().fit_forms(q, fold)
@@ -254,17 +242,16 @@ class GaussianAdditive(FormModel):
         first = BlockFit.process(q.design, fold, q.likelihood)
         return *fits, (yield Phase(climbed(first, q.design, 0.0)))
 
-
-def _chosen(q: FormState, fits: tuple[tuple[BlockFit, ...], ...]) -> Algorithm:
-    """Choose the additive form, and then the share of the process."""
-    chosen = GaussianChoice.of((yield Evaluate(HeldOutFits(fits))))
-    spread = yield from mean_spread(chosen.place, fits, q.design, Gaussian(1.0))
-    chosen = replace(chosen, spread=spread)
-    if not q.design.interaction.size:
-        return chosen
-    own = tuple(
-        replace(one[chosen.place].part(q.design), coefficients=chosen.coefficients(one, 0.0))
-        for one in fits
-    )
-    processes = tuple(one[-1].uncertain_part(q.design) for one in fits)
-    return chosen.shared((yield Evaluate(HeldOutProcess(own, processes))))
+    def choose(self, q: FormState, fits: tuple[tuple[BlockFit, ...], ...]) -> Algorithm:
+        """Choose the additive form, and then the share of the process."""
+        chosen = GaussianChoice.of((yield Evaluate(HeldOutFits(fits))))
+        spread = yield from mean_spread(chosen.place, fits, q.design, Gaussian(1.0))
+        chosen = replace(chosen, spread=spread)
+        if not q.design.interaction.size:
+            return chosen
+        own = tuple(
+            replace(one[chosen.place].part(q.design), coefficients=chosen.coefficients(one, 0.0))
+            for one in fits
+        )
+        processes = tuple(one[-1].uncertain_part(q.design) for one in fits)
+        return chosen.shared((yield Evaluate(HeldOutProcess(own, processes))))

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -189,19 +189,22 @@ class FormModel(WithoutLocals):
             pairs = yield Phase(fit_pairs(q.design, pairs, ROUGH * q.design.rows))
         return *fits, pairs
 
-    def fit_and_choose(
-        self, q: FormState, choose: Callable[[FormState, tuple[tuple[Any, ...], ...]], Algorithm]
-    ) -> Algorithm:
-        """Fit all rows, then those without each held-out part, and choose.
+    def elbo(self, q: FormState, stats: FitSums) -> float:
+        """Return what is shown of the last fit."""
+        return q.value
 
-        ``choose`` is from parameters and the fits without each part to what held-out rows choose.
-        """
+    def choose(self, q: FormState, fits: tuple[tuple[BlockFit, ...], ...]) -> Algorithm:
+        """Return what held-out rows choose, from the fits without each part."""
+        raise NotImplementedError
+
+    def algorithm(self, q: FormState) -> Algorithm:
+        """Fit all rows, then those without each held-out part, and choose."""
         every = []
         for fold in (-1, *held_parts(q.design)):
             every.append((yield Phase(self.fit_forms(q, fold), CHOOSING)))
             q = replace(q, fits=every[0])
             yield Show(q, q.value, by_trace=False)  # not of other rows
-        q = replace(q, chosen=(yield from choose(q, tuple(every[1:]))))
+        q = replace(q, chosen=(yield from self.choose(q, tuple(every[1:]))))
         yield Show(q, q.value, by_trace=False)
         return q
 
