@@ -187,6 +187,9 @@ class GaussianPosterior(State, kind="experts/additive.GaussianPosterior"):
         H of both, packed.
     weight
         Share of the process.
+    kept
+        Part of the uncertainty of both that held-out errors leave room for: few landmarks for many
+        rows say less of the process than it varies.
     """
 
     part: Part
@@ -195,16 +198,17 @@ class GaussianPosterior(State, kind="experts/additive.GaussianPosterior"):
     process: Part | None = None
     process_hessian: FloatArray = field(default_factory=lambda: np.zeros(0))
     weight: float = 0.0
+    kept: float = 1.0
 
     def predict(self, batch: CodedRows) -> tuple[FloatArray, FloatArray]:
         """Return mean and standard deviation of a new row's number, for every row; [N] each."""
         mean = self.part.project(batch)
         spread = batch.spread(unpack(self.hessian), terms=self.part.terms)
         if self.process is not None:
-            own, w = batch.spread(unpack(self.process_hessian), joint=True), self.weight
-            own += self.process.unspanned(batch)
-            mean = (1.0 - w) * mean + w * self.process.project(batch)
-            spread = (1.0 - w) * spread + w * own
+            own = batch.spread(unpack(self.process_hessian), joint=True)
+            shares, every = (1.0 - self.weight, self.weight), own + self.process.unspanned(batch)
+            mean = shares[0] * mean + shares[1] * self.process.project(batch)
+            spread = self.kept * (shares[0] * spread + shares[1] * every)
         return mean, np.sqrt(self.noise + np.maximum(spread, 0.0))
 
 
@@ -227,12 +231,17 @@ class GaussianAdditive(FormModel):
         fit, part = q.taken()
         share, process = q.chosen.process_weight, q.fits[-1]
         least = FLOOR * ((1.0 - share) * fit.noise + share * process.noise)
-        noise = max(float(q.chosen.errors[-1]) - q.chosen.spread, least)
-        found = GaussianPosterior(part, noise, pack(fit.hessian(q.design)))
+        error, spread = float(q.chosen.errors[-1]), q.chosen.spread
+        found = GaussianPosterior(part, max(error - spread, least), pack(fit.hessian(q.design)))
         if not share:
             return found
-        own, hessian = process.part(q.design), pack(process.hessian(q.design))
-        return replace(found, process=own, process_hessian=hessian, weight=share)
+        return replace(
+            found,
+            process=process.part(q.design),
+            process_hessian=pack(process.hessian(q.design)),
+            weight=share,
+            kept=min(1.0, max(error - least, 0.0) / max(spread, TINY)),
+        )
 
     def fit_forms(self, q: FormState, fold: int) -> Algorithm:
         """Return fits of each form, and of lines with a process where the rows come with one."""
