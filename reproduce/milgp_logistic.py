@@ -22,10 +22,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit, log_expit, roots_hermitenorm
 
+from reproduce.milgp_as_printed import PRINTED
 from vbmodels.bags.mil_gp.features import FeatureMap, feature_map
 from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.mil_gp.likelihood import CACHE, Block
-from vbmodels.bags.mil_gp.model import PRINTED, warn_of_one_side
+from vbmodels.bags.mil_gp.model import warn_of_one_side
 from vbmodels.bags.mil_gp.predict import blocks
 from vbmodels.bags.multilabel import Batch, Observed
 from vbmodels.core.algorithm import Algorithm

@@ -82,7 +82,7 @@ def test_an_object_that_is_gone_is_found_out(target, message):
 
 
 def test_a_place_is_an_objects_line_and_text():
-    place = Place.of("vbmodels/bags/mil_gp/model.py:PRINTED")
+    place = Place.of("reproduce/milgp_as_printed.py:PRINTED")
     lines = Path(ROOT / place.path).read_text(encoding="utf-8").splitlines()
     assert lines[place.line - 1].startswith("PRINTED = ")
     assert place.text.endswith('mean 0."""')

@@ -288,9 +288,13 @@ class Chain:
 def parts_of(model: Any, q: Any) -> tuple[tuple[Part, ...], float | None]:
     """Return what predicts, the largest weight first, and the log loss that chose it."""
     if isinstance(model, NumberModel) and q.chosen is not None:
-        weight = float(q.chosen.pairs_weight)
-        own = Part(q.chosen.form, False, 1.0 - weight)
-        return _by_weight([own, Part("pairs", False, weight)]), None
+        pairs, process = q.chosen.pairs_weight, q.chosen.process_weight
+        weights = {
+            q.chosen.form: (1.0 - pairs) * (1.0 - process),
+            "pairs": pairs * (1.0 - process),
+            "process": process,
+        }
+        return _by_weight([Part(name, False, one) for name, one in weights.items()]), None
     if not isinstance(model, AdditiveExperts):
         return (), None
     posterior, additive = model.posterior(q), q.additive

@@ -11,7 +11,8 @@ from tests.contract import ends
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.additive.counts import CountAdditive, CountState
+from vbmodels.experts.additive.counts import CountAdditive
+from vbmodels.experts.additive.held_out import FormState
 from vbmodels.experts.terms.step_rows import CountRows
 from vbmodels.testing.case import (
     Agreement,
@@ -28,9 +29,8 @@ HELD = 60
 
 def count_rows(x: FloatArray, y: FloatArray, parts: int = 1) -> list[CountRows]:
     """Return rows with their counts, in parts."""
-    return [
-        CountRows(one.rows, one.y, np.ones(one.size)) for one in number.target_rows(x, y, parts)
-    ]
+    batches = number.with_numbers(cut_coded(x, np.ones(len(y)), parts, bare=True), y)
+    return [CountRows(one.rows, one.y, np.ones(one.size)) for one in batches]
 
 
 def drawn(rng: np.random.Generator, n: int, varied: bool = False) -> tuple[FloatArray, ...]:
@@ -89,7 +89,7 @@ def held_out(rng: np.random.Generator) -> Readings:
     return {"in the interval": Forecast(np.full(HELD, 0.95), inside)}
 
 
-def published(model: Any, q: CountState, batch: CountRows, local: Any) -> FloatArray:
+def published(model: Any, q: FormState, batch: CountRows, local: Any) -> FloatArray:
     return np.stack(model.posterior(q).predict(batch.rows), axis=1)
 
 

@@ -11,7 +11,8 @@ from tests.contract import ends
 from tests.vbmodels.experts.coded_rows import cut_coded
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
-from vbmodels.experts.additive.gaussian import GaussianAdditive, GaussianState
+from vbmodels.experts.additive.gaussian import GaussianAdditive
+from vbmodels.experts.additive.held_out import FormState
 from vbmodels.experts.rows import Rows
 from vbmodels.experts.terms.step_rows import CodedRows, TargetRows
 from vbmodels.testing.case import (
@@ -28,10 +29,19 @@ from vbmodels.testing.case import (
 HELD = 60
 
 
-def target_rows(x: FloatArray, y: FloatArray, parts: int = 1) -> list[TargetRows]:
-    """Return rows with their numbers, in parts."""
-    batches = cut_coded(x, np.ones(len(y)), parts, bare=True)
-    return with_numbers(batches, y)
+def target_rows(x: FloatArray, y: FloatArray, parts: int = 1, without: int = 0) -> list[TargetRows]:
+    """Return rows with their numbers, and columns of a Gaussian process, in parts.
+
+    The first rows are ``without`` a number.
+    """
+    known = (np.arange(len(y)) >= without).astype(float)
+    batches = cut_coded(x, known, parts, joint=True, bare=True, y=y)
+    return with_numbers(batches, y * known)
+
+
+def new_rows(x: FloatArray, y: FloatArray, new: FloatArray) -> CodedRows:
+    """Return new rows as a fit to x and y has them."""
+    return cut_coded(x, np.ones(len(y)), new=new, joint=True, bare=True, y=y)[0]
 
 
 def with_numbers(batches: Sequence[CodedRows], y: FloatArray) -> list[TargetRows]:
@@ -49,7 +59,7 @@ def batches(seed: int, parts: int) -> Sequence[TargetRows]:
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((300, 3))
     y = surface(x) + 0.3 * rng.standard_normal(300)
-    return target_rows(x, (y - y.mean()) / y.std(), parts)
+    return target_rows(x, (y - y.mean()) / y.std(), parts, without=20)
 
 
 def tiny(seed: int) -> Sequence[TargetRows]:
@@ -73,11 +83,11 @@ def none_of(batch: TargetRows) -> TargetRows:
     return TargetRows(rows, batch.y[:0])
 
 
-def predicted(model: Any, q: GaussianState, batch: TargetRows) -> FloatArray:
+def predicted(model: Any, q: FormState, batch: TargetRows) -> FloatArray:
     return np.stack(model.posterior(q).predict(batch.rows), axis=1)
 
 
-def scored(model: Any, q: GaussianState, batch: TargetRows) -> FloatArray:
+def scored(model: Any, q: FormState, batch: TargetRows) -> FloatArray:
     """Mean and sd of new rows: a score sees no numbers, and rows in another order."""
     assert not batch.y.any()
     own = batch.rows.rows
@@ -100,7 +110,7 @@ def excess_error(seed: int) -> float:
     mean, sd = y[:2500].mean(), y[:2500].std()
     model = GaussianAdditive()
     done = fit(model, target_rows(x[:2500], (y[:2500] - mean) / sd, 2), max_iter=500)
-    (new,) = cut_coded(x[:2500], np.ones(2500), new=x[2500:], bare=True)
+    new = new_rows(x[:2500], y[:2500], x[2500:])
     found = mean + sd * model.posterior(done.q).predict(new)[0]
     return float(np.mean((found - f[2500:]) ** 2) / sd**2)
 
@@ -112,7 +122,7 @@ def held_out(rng: np.random.Generator) -> Readings:
     y = (y - y[:120].mean()) / y[:120].std()
     model = GaussianAdditive()
     done = fit(model, target_rows(x[:120], y[:120]), max_iter=500)
-    (new,) = cut_coded(x[:120], np.ones(120), new=x[120:], bare=True)
+    new = new_rows(x[:120], y[:120], x[120:])
     mean, sd = model.posterior(done.q).predict(new)
     inside = np.abs(y[120:] - mean) < 1.959964 * sd
     return {

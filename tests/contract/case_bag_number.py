@@ -10,7 +10,8 @@ from scipy.stats import t as student
 
 from tests.contract import ends
 from tests.contract.case_embedding import kernel
-from vbmodels.bags.bags import Bags, Instances, bags, concatenate, split, with_targets
+from tests.vbmodels.bags.joined import concatenate
+from vbmodels.bags.bags import Bags, Instances, bags, split, with_targets
 from vbmodels.bags.embedding.block_variances import log_prior
 from vbmodels.bags.embedding.number import NumberModel, predict_numbers
 from vbmodels.core.fit import fit

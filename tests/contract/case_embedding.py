@@ -9,7 +9,8 @@ from scipy.special import ndtr
 
 from tests.contract import ends
 from tests.contract.case_milgp import unlabelled
-from vbmodels.bags.bags import Bags, Instances, bags, concatenate, split
+from tests.vbmodels.bags.joined import concatenate
+from vbmodels.bags.bags import Bags, Instances, bags, split
 from vbmodels.bags.embedding.block_variances import log_prior
 from vbmodels.bags.embedding.model import EmbeddingModel
 from vbmodels.bags.embedding.predict import predict_bags

@@ -105,7 +105,7 @@ PHASES = {
     "features, a long table": {"widen", "find_rare", "draw_posterior"},
     "experts": {"_choose_form", "_fit_parts", "_in_step", "shown", "_fit_pairs",
                 "_choose_mixtures"},
-    "experts, a number": {"_fit_forms", "the form was being chosen"},
+    "experts, a number": {"fit_forms", "the form was being chosen"},
 }  # fmt: skip
 """The phases that the data must lead the default through, by generator or by text."""
 

@@ -7,9 +7,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import ndtr
 
-from reproduce.milgp_as_printed import PrintedGP, printed_probability
+from reproduce.milgp_as_printed import PRINTED, PrintedGP, printed_probability
 from tests.vbmodels.bags.gp_simulate import simulate_gp
-from vbmodels.bags.mil_gp.model import PRINTED, CollapsedGP
+from vbmodels.bags.mil_gp.model import CollapsedGP
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.core.fit import fit
 

@@ -61,10 +61,11 @@ from vbmodels.tables.seen import Seen, seen_numbers
 
 @dataclass(frozen=True)
 class RowLabels:
-    """The class of every row, from 0; [N]."""
+    """The class of every row, from 0, or its number, which is of one class; [N]."""
 
     code: IntArray
     n_classes: int
+    numbers: FloatArray | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -93,23 +94,19 @@ class ExpertTable(TableEstimator):
         self,
         raw: FloatArray,
         design: tuple[FloatArray, IntArray, ColumnSums],
-        labels: RowLabels | None,
-        landmarks: Callable[[float], int] | None = None,
+        labels: RowLabels,
+        landmarks: Callable[[float], int],
     ) -> float:
         """Keep the knots of the additive form; return how many times the whole table repeats.
 
-        ``landmarks`` is how many a Gaussian process has for so many repeats; without ``labels``
-        there is none, and there are levels where no column has a curve, too.
+        ``landmarks`` is how many a Gaussian process has for so many repeats.
         """
         X, keys, sums = design
         if not self.standardise:
             self._scaled(X)  # before knots and their moments overflow
         gaps = np.isnan(encoded(raw, self._encoded, filled=False))
         cells = np.where(gaps, np.nan, X) if gaps.any() else X
-        if labels is None:
-            sample = RowSample.of(cells, keys)
-        else:
-            sample = RowSample.of(cells, keys, labels.code, labels.n_classes)
+        sample = RowSample.of(cells, keys, labels.code, labels.n_classes, labels.numbers)
         self._basis: Basis | None = basis_of(
             sample,
             (self.centre_, self.scale_),
@@ -117,9 +114,9 @@ class ExpertTable(TableEstimator):
             self._sparse,
             FURTHEST if self.standardise else np.inf,
             encoded(np.full((1, raw.shape[1]), np.nan), self._encoded)[0],
-            0 if landmarks is None else landmarks(sample.repeats),
+            landmarks(sample.repeats),
             blocks_of(self._encoded),
-            labels is None,
+            labels.numbers is not None,
         )
         return sample.repeats
 

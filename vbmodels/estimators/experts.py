@@ -32,7 +32,14 @@ from vbmodels.experts.additive.gaussian import GaussianAdditive
 from vbmodels.experts.additive.one_vs_rest import ClassRows, SeveralPosterior
 from vbmodels.experts.bmem.metropolis import SampledExperts
 from vbmodels.experts.effects import Effect, PairEffect, effects_of, pair_effects_of
-from vbmodels.experts.forms import landmarks_for, make, make_several, names_of, weights_of
+from vbmodels.experts.forms import (
+    has_process,
+    landmarks_for,
+    make,
+    make_several,
+    names_of,
+    weights_of,
+)
 from vbmodels.experts.options import RARE_BELOW, ExpertTuning, refusal
 from vbmodels.experts.posterior import unweighted
 from vbmodels.experts.terms.step_rows import TargetRows
@@ -153,7 +160,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
                 raw,
                 (X, keys, sums),
                 RowLabels(code, len(self.classes_)),
-                partial(landmarks_for, self, *X.shape),
+                partial(landmarks_for, has_process(self), False, *X.shape),
             )
         self._class_weight = self._class_weights(y)
         weight = share * self._class_weight[code] / copies
@@ -376,12 +383,13 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
 @documented
 @dataclass(eq=False, repr=False)
 class AdditiveRegressor(RegressorMixin, ExpertTable):
-    """A number as the sum of a curve for each column and of surfaces for pairs of columns.
+    """A number as the sum of a curve for each column, surfaces for pairs, and a Gaussian process.
 
     The model is `vbmodels.experts.additive.gaussian`: each block has a variance of its own by the
-    evidence, pairs are screened and weighed by held-out rows, and all is in closed form. Tables
-    are read as by `MixtureOfExperts`. What columns and pairs add is all there is to a prediction:
-    `plot` shows it whole.
+    evidence, pairs are screened and weighed by held-out rows, and all is in closed form. A Gaussian
+    process of all columns has the share `process_weight_` of predictions. Tables are read as by
+    `MixtureOfExperts`. `plot` shows what columns and pairs add, which has the other share: all of a
+    prediction with ``gaussian_process=False``.
 
     Attributes
     ----------
@@ -395,6 +403,8 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
     noise_sd_
         Standard deviation of the target around its expectation: by held-out rows, less what the
         coefficients are uncertain by.
+    process_weight_
+        Share of the Gaussian process in predictions, by held-out rows; 0 for none.
     r2_
         Share of the target's variance that is explained, on rows held out while the form was
         chosen; those chose it, so it is a little too large.
@@ -411,6 +421,11 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
 
     pairs: bool = option(
         True, "Whether pairs of columns may join, where they predict held-out rows better."
+    )
+    gaussian_process: bool = option(
+        True,
+        "Whether a Gaussian process of all columns together may have a share of predictions, where "
+        "held-out rows say that it surely helps (up to 50,000 rows).",
     )
     standardise: bool = option(
         True,
@@ -462,16 +477,23 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
         self.sd_ = unit * float(np.sqrt(np.average((away / unit) ** 2, weights=weight)))
         if np.ptp(y) == 0.0 or self.sd_ == 0.0:
             raise ValueError(f"expected a target with several values, got {y[0]:g} in every row")
-        copies = self._based(raw, (X, keys, sums), None)
+        y = (y - self.mean_) / self.sd_
+        copies = self._based(
+            raw,
+            (X, keys, sums),
+            RowLabels(np.zeros(len(y), np.int64), 1, y),
+            partial(landmarks_for, self.gaussian_process, True, *X.shape),
+        )
         rows = [
             replace(one, copies=copies) for one in self._partitions(X, t, keys, weight / copies)
         ]
-        cut = np.array_split((y - self.mean_) / self.sd_, len(rows))
+        cut = np.array_split(y, len(rows))
         batches = [TargetRows(one, own) for one, own in zip(rows, cut, strict=True)]
         model = GaussianAdditive(self.pairs)
         q = self._run(model, batches)
         self.posterior_ = model.posterior(q)
         self.noise_sd_ = float(np.sqrt(self.posterior_.noise)) * self.sd_
+        self.process_weight_ = self.posterior_.weight
         self.r2_ = float(1.0 - q.chosen.errors[-1] / q.chosen.errors[0])
         return self
 

@@ -24,22 +24,28 @@ MOST_ROWS, MOST_CELLS = 50_000, 20_000_000
 """Rows and cells up to which a Gaussian process is fitted: of more rows few landmarks say less than
 experts do, and every evaluation would cost as much as all else."""
 FEWEST_LANDMARKS, MOST_LANDMARKS, MOST_PRODUCTS = 200, 600, 2e9
+MOST_OF_NUMBER, MOST_PRODUCTS_OF_NUMBER = 1000, 1e10
+"""The same of a number, which needs second moments once where labels need them at every step."""
 
 AnyExperts = AdditiveExperts | BoundedExperts | SampledExperts
 
 
-def landmarks_for(options: ExpertOptions, rows: int, columns: int, copies: float) -> int:
+def has_process(options: ExpertOptions) -> bool:
+    """Say whether a Gaussian process of all columns may be a part of the model."""
+    return options.inference == "additive" and options.gaussian_process and experts_of(options) > 1
+
+
+def landmarks_for(wanted: bool, number: bool, rows: int, columns: int, copies: float) -> int:
     """Return how many landmarks a Gaussian process of all columns is to have; 0 for no process.
 
     A quarter of the rows, copies of a whole table not counted, between `FEWEST_LANDMARKS` and
     `MOST_LANDMARKS`; fewer where rows x landmarks^2, which is what second moments cost, would be
-    more than `MOST_PRODUCTS`.
+    more than `MOST_PRODUCTS`. Of a ``number`` all rows, up to `MOST_OF_NUMBER`.
     """
-    wanted = (
-        options.inference == "additive" and options.gaussian_process and experts_of(options) > 1
-    )
     if not wanted or rows > MOST_ROWS or rows * columns > MOST_CELLS:
         return 0
+    if number:
+        return int(min(MOST_OF_NUMBER, sqrt(MOST_PRODUCTS_OF_NUMBER / max(rows, 1))))
     most = min(MOST_LANDMARKS, rows / copies / 4.0, sqrt(MOST_PRODUCTS / max(rows, 1)))
     return max(FEWEST_LANDMARKS, int(most))
 

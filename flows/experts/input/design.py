@@ -37,7 +37,7 @@ from vbmodels.experts.effects import (
     group_effects,
     pair_effects_of,
 )
-from vbmodels.experts.forms import AnyPosterior, landmarks_for
+from vbmodels.experts.forms import AnyPosterior, has_process, landmarks_for
 from vbmodels.experts.rows import Rows
 from vbmodels.experts.terms.knots import Basis, RowSample, coded
 from vbmodels.experts.terms.step_rows import CodedRows, CountRows, TargetRows, basis_of
@@ -156,19 +156,21 @@ def choose_basis(
         return None
     used = [list(kinds).index(name) for name in encoding.kinds]
     x = encoded(np.take(sample.x, used, axis=1), encoding.columns, filled=False)
-    gaps = np.isnan(x).any()
     number = encoding.target is not None
+    is_count = encoding.target is not None and encoding.target.count
     return basis_of(
         replace(sample, x=x, group=units.number_of(sample.group)),
         (design.centre, design.scale),
         sums.binary | sums.constant,
         design.sparse,
         FURTHEST if settings.standardise else np.inf,
-        _fill(encoding) if gaps else None,
-        0
-        if number
-        else landmarks_for(
-            settings, sums.positive + sums.negative, len(encoding.columns), sample.repeats
+        _fill(encoding) if np.isnan(x).any() else None,
+        landmarks_for(
+            has_process(settings) and not is_count,
+            number,
+            sums.positive + sums.negative,
+            len(encoding.columns),
+            sample.repeats,
         ),
         blocks_of(encoding.columns),
         number,
@@ -208,7 +210,7 @@ def sums_of(
     classes = np.bincount(codes[fitted], minlength=n_classes)
     sample = None
     if settings.inference == "additive":
-        sample = RowSample.of(raw, keys.cells, np.where(fitted, codes, -1), n_classes)
+        sample = RowSample.of(raw, keys.cells, np.where(fitted, codes, -1), n_classes, y)
     target = None
     if y is not None and fitted.any():
         target = ColumnSums.of(np.column_stack([y, *exposures_in(table)])[fitted], t[fitted])

@@ -12,7 +12,8 @@ from flows.variants.settings import VariantSettings
 from tests.flows.commands import answer, succeed
 from tests.flows.variants.scenario_files import write_scenario
 from tests.flows.variants.variant_files import loci, options
-from vbmodels.variants.two_groups.contexts import UNKNOWN, along
+from tests.vbmodels.variants.contexts_along import along
+from vbmodels.variants.two_groups.contexts import UNKNOWN
 
 FAST = ("--set", "tol=1e-4")
 

@@ -8,7 +8,8 @@ from scipy.special import ndtr
 
 from flows.evaluate.estimate import auroc
 from tests.vbmodels.bags.gp_bags import evaluate
-from vbmodels.bags.bags import UNLABELLED, Instances, bags, concatenate, split
+from tests.vbmodels.bags.joined import concatenate
+from vbmodels.bags.bags import UNLABELLED, Instances, bags, split
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.mil_gp.known import split_known

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from vbmodels.bags.bags import Bags, Instances, bags, concatenate, split
+from tests.vbmodels.bags.joined import concatenate
+from vbmodels.bags.bags import Bags, Instances, bags, split
 from vbmodels.core.state import same_bits
 
 

@@ -13,17 +13,21 @@ from vbmodels.tables.encoding import ColumnSums, cell_keys, scaled
 
 def cut_coded(
     x: FloatArray, t: FloatArray, parts: int = 1, new: FloatArray | None = None,
-    joint: bool = False, bare: bool = False,
+    joint: bool = False, bare: bool = False, y: FloatArray | None = None,
 ) -> list[CodedRows]:  # fmt: skip
     """Return the rows x [N, D] in parts; or ``new`` rows, without labels, as x has them.
 
-    ``joint``: with columns for a Gaussian process. ``bare``: see `basis_of`.
+    ``joint``: with columns for a Gaussian process. ``bare``: see `basis_of`. ``y``: numbers that
+    are the labels, by which a Gaussian process sees columns.
     """
     sums = ColumnSums.of(x, t)
     design = sums.scaling(True)
     sparse = sums.density(design[0]) < 0.25
     fixed = sums.binary | sums.constant
-    sample = RowSample.of(x, cell_keys(x), np.where(t == 0.0, -1, t > 0.0).astype(np.int64))
+    label = np.where(t == 0.0, -1, t > 0.0).astype(np.int64)
+    sample = RowSample.of(x, cell_keys(x), label)
+    if y is not None:
+        sample = RowSample.of(x, cell_keys(x), np.where(t == 0.0, -1, 0), 1, y)
     basis = basis_of(sample, design, fixed, sparse, 6.0, landmarks=200 if joint else 0, bare=bare)
     if new is not None:
         x, t = new, np.zeros(len(new))

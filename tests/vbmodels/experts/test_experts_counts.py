@@ -72,9 +72,9 @@ def test_every_fit_ends_at_its_mode():
     x, _, y = drawn(np.random.default_rng(3), 400)
     one = fit(CountAdditive(), count_rows(x, y, 1), max_iter=2000).q
     for found in one.fits:
-        precision = Layout.of(one.observed.design, found.terms).precision(found.variances)
+        precision = Layout.of(one.design, found.terms).precision(found.variances)
         slope = found.evaluation.slope - precision * found.coefficients
-        step = np.linalg.solve(found.hessian(one.observed.design), slope)
+        step = np.linalg.solve(found.hessian(one.design), slope)
         assert 0.5 * slope @ step < 0.1
 
 

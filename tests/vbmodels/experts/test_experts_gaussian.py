@@ -5,20 +5,23 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
-from tests.vbmodels.experts.coded_rows import cut_coded
+from tests.vbmodels.experts.coded_rows import cut_coded, ran
 from vbmodels.core.fit import fit
-from vbmodels.core.linalg import unpack
 from vbmodels.core.state import from_bytes, to_bytes
-from vbmodels.experts.additive.blocks import Layout
+from vbmodels.experts.additive.blocks import BlockFit, Layout, climbed
 from vbmodels.experts.additive.gaussian import (
+    SHARES,
     Errors,
     GaussianAdditive,
     GaussianChoice,
-    GaussianFit,
-    Moments,
+    ProcessSums,
 )
+from vbmodels.experts.additive.held_out import SpreadSums
 from vbmodels.experts.additive.newton import DesignSummary
-from vbmodels.experts.terms.curves import Curves, Terms
+from vbmodels.experts.rows import FOLDS, HELD
+from vbmodels.experts.terms.curves import Curves
+from vbmodels.experts.terms.interactions import LEVELS, parts_of_number
+from vbmodels.experts.terms.likelihoods import Gaussian
 from vbmodels.experts.terms.step_rows import TargetRows
 
 
@@ -44,21 +47,19 @@ def test_the_evidence_is_that_of_the_dense_gaussian():
     x, f = surface(rng, 90)
     (batch,) = target_rows(x, standard(f + rng.standard_normal(90)))
     observed = DesignSummary.of(batch.rows)
-    at = Moments(Terms.none(), -1)
-    sums = at.sums(batch)
-    layout = Layout.of(observed, at.terms)
-    found = GaussianFit.at(at, sums, layout, np.full(layout.kind.size, 0.1), 0.5)
+    found = ran(climbed(BlockFit.first(observed, -1, Gaussian(0.5), 0.0), observed, 0.0), [batch])
+    layout = Layout.of(observed, found.terms)
     columns = np.stack([
-        batch.rows.project(one, terms=at.terms) for one in np.eye(sums.right.size)
+        batch.rows.project(one, terms=found.terms) for one in np.eye(found.coefficients.size)
     ], axis=1)  # fmt: skip
     precision = layout.precision(found.variances)
     covariance = (columns / precision) @ columns.T + found.noise * np.eye(90)
     dense = multivariate_normal(np.zeros(90), covariance).logpdf(batch.y)
-    assert found.evidence == pytest.approx(dense, rel=1e-8)
+    assert found.evaluation.value == pytest.approx(dense, rel=1e-8)
     mean = (columns / precision).T @ np.linalg.solve(covariance, batch.y)
     assert_allclose(found.coefficients, mean, atol=1e-8)
     assert_allclose(
-        unpack(found.hessian), columns.T @ columns / found.noise + np.diag(precision), atol=1e-8
+        found.hessian(observed), columns.T @ columns / found.noise + np.diag(precision), atol=1e-8
     )
 
 
@@ -134,3 +135,79 @@ def test_a_table_of_zeros_and_ones_has_levels_without_curves():
     bare = Curves.of(*how, True)
     assert not bare.curved.size
     assert bare.sizes.tolist() == [2, 2, 2]
+
+
+def three_ways(rng, n):
+    """The sign of a product of three columns, which neither curves nor pairs represent."""
+    x = rng.standard_normal((n, 4))
+    return x, np.sign(x[:, 0] * x[:, 1] * x[:, 2]) + 0.5 * x[:, 3]
+
+
+def process_rows(x, y, parts=1, new=None):
+    y = standard(y)
+    if new is not None:
+        return cut_coded(x, np.ones(len(y)), new=new, joint=True, bare=True, y=y)[0]
+    batches = cut_coded(x, np.ones(len(y)), parts, joint=True, bare=True, y=y)
+    cut = np.split(y, np.cumsum([one.size for one in batches])[:-1])
+    return [TargetRows(rows, own) for rows, own in zip(batches, cut, strict=True)]
+
+
+def test_a_process_has_its_share_where_pairs_are_not_enough_and_intervals_cover():
+    rng = np.random.default_rng(7)
+    x, f = three_ways(rng, 1200)
+    y = f + 0.3 * rng.standard_normal(1200)
+    model = GaussianAdditive()
+    q = fit(model, process_rows(x, y, 3), max_iter=200).q
+    posterior = model.posterior(q)
+    assert 0.5 < q.chosen.process_weight == posterior.weight
+    new, truth = three_ways(rng, 2000)
+    rows = process_rows(x, y, new=new)
+    mean, sd = posterior.predict(rows)
+    w = posterior.weight
+    both = (1.0 - w) * posterior.part.project(rows) + w * posterior.process.project(rows)
+    assert_allclose(mean, both, rtol=1e-12)
+    drawn = (truth + 0.3 * rng.standard_normal(2000) - y.mean()) / y.std()
+    alone = drawn - posterior.part.project(rows)
+    assert np.std(drawn - mean) < 0.95 * np.std(alone)
+    assert 0.93 < np.mean(np.abs(drawn - mean) < 1.96 * sd) < 0.99  # errors have ends here
+    assert np.mean(sd**2) == pytest.approx(np.mean((drawn - mean) ** 2), rel=0.15)
+    again = from_bytes(to_bytes(posterior), type(posterior))
+    np.testing.assert_array_equal(again.predict(rows), posterior.predict(rows))
+
+
+def test_rows_far_from_all_landmarks_have_what_these_do_not_span():
+    rng = np.random.default_rng(8)
+    x, f = three_ways(rng, 300)
+    (batch,) = process_rows(x, f)
+    process = batch.rows.basis.interaction
+    seen = process.unspanned(batch.rows.interaction)
+    new = process.unspanned(process_rows(x, f, new=rng.standard_normal((300, 4))).interaction)
+    assert new.mean() > 2.0 * seen.mean() > 0.0
+    assert new.max() <= process.total
+
+
+def test_a_share_is_taken_only_as_far_as_held_out_rows_are_sure():
+    def chosen(gain, square):
+        sums = ProcessSums(gain * SHARES, square * SHARES**2, SpreadSums(3.0, 100.0))
+        errors = np.array([1.0, 0.9, 0.8, 0.8, 0.8])
+        return GaussianChoice("curves", 0.0, errors, 0.01).shared(sums)
+
+    sure, unsure = chosen(20.0, 20.0), chosen(2.0, 20.0)
+    assert (sure.process_weight, unsure.process_weight) == (1.0, 0.0)
+    assert sure.errors[-1] == pytest.approx(0.6)
+    assert sure.spread == pytest.approx(0.03)
+    assert (unsure.errors[-1], unsure.spread) == (0.8, 0.01)
+
+
+def test_a_process_sees_numbers_by_rank_and_not_those_of_parts_that_are_held_out():
+    rows = np.array([1.0, 2.0, 0.0, 1.0, 1.0])
+    found = parts_of_number(rows, np.array([-1.0, 8.0, 0.0, 1e300, 2.0]))
+    assert found.shape == (5, LEVELS)
+    assert found.sum(1).tolist() == rows.tolist()
+    assert found.argmax(1)[[0, 4, 1, 3]].tolist() == [1, 3, 5, 7]
+    assert not parts_of_number(np.zeros(3), np.zeros(3)).any()
+    x, f = three_ways(np.random.default_rng(9), 300)
+    (batch,) = process_rows(x, f)
+    held = batch.rows.rows.fold(FOLDS) < HELD
+    (other,) = process_rows(x, np.where(held, -f, f))
+    np.testing.assert_array_equal(other.rows.interaction, batch.rows.interaction)

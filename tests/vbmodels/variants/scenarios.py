@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tests.vbmodels.variants.contexts_along import along
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.variants.counts import BASES, Counts
 from vbmodels.variants.simulate import Truth
-from vbmodels.variants.two_groups.contexts import N_CONTEXTS, along, names_of_contexts
+from vbmodels.variants.two_groups.contexts import N_CONTEXTS, names_of_contexts
 
 OXIDATION = ("G>T", "C>A")
 DEAMINATED = (*(f"{base}[C>T]G" for base in BASES), *(f"C[G>A]{base}" for base in BASES))

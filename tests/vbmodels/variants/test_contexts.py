@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
+from tests.vbmodels.variants.contexts_along import along
 from tests.vbmodels.variants.scenarios import DEAMINATED, SCENARIOS, simulate_scenario
 from vbmodels.variants.counts import units
 from vbmodels.variants.two_groups import posterior
@@ -15,7 +16,6 @@ from vbmodels.variants.two_groups.contexts import (
     CONTEXT_SD,
     N_CONTEXTS,
     UNKNOWN,
-    along,
     names_of_contexts,
     nested_step,
 )

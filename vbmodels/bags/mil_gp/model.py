@@ -30,17 +30,6 @@ from vbmodels.core.algorithm import WithoutLocals
 from vbmodels.core.linalg import cholesky, log_det, solve_lower, unpack
 from vbmodels.core.state import FloatArray, IntArray, State
 
-PRINTED = KernelOptions(
-    kernel="rbf",
-    length_scales=(1.0,),
-    amplitudes=(1.0,),
-    constant_variance=0.0,
-    offset=0.0,
-    standardise=True,
-    leak=False,
-)
-"""The paper's kernel (section 4): amplitude 1, length scale sqrt(D), mean 0."""
-
 
 class OneSided(UserWarning):
     """A class has bags with one label only: its probabilities rest on the prior."""

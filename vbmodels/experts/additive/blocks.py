@@ -10,6 +10,11 @@ approximation (MacKay 1992), shrunk to what blocks of a kind have in common, v0:
 
 After `LEARNING` steps, or once they hardly move, the variances stay and the mode is sought alone.
 
+Of numbers under Gaussian noise s^2 all is in closed form, given X'WX, X'Wy and y'Wy:
+H = X'WX / s^2 + diag(1 / v), c = H^-1 X'Wy / s^2, and v and s^2 are at the fixed point,
+
+    s^2 <- (|y - X c|^2_W + s0^2) / (n - tr(X'WX H^-1) / s^2 + 1).
+
 The fit of lines, curves and pairs: each kind joins where the residuals of the last fit say so.
 
 The fit without a part of the rows goes the same way from its start, selection included, so what it
@@ -20,27 +25,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import log, pi
 
 import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
-from vbmodels.core.linalg import cholesky, inverse, pack, solve, unpack
+from vbmodels.core.linalg import cholesky, inverse, log_det, pack, solve, unpack
 from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.experts.additive.newton import DesignSummary, Evaluation, FitRequest, Fits, FitSums
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.states import AdditiveState
 from vbmodels.experts.likelihood import INTERCEPT_PRECISION
 from vbmodels.experts.terms.curves import Terms
-from vbmodels.experts.terms.likelihoods import Likelihood, Logistic
+from vbmodels.experts.terms.likelihoods import Gaussian, Likelihood, Logistic
 from vbmodels.experts.terms.pairs import pair_tables
 from vbmodels.experts.terms.screen import add_pairs, refine_curves
 
-LINES, LEVELS, SMOOTH, FINE, PAIR = range(5)
-"""Kinds of block: a line, a category's levels, a curve, what refines one, and a pair."""
-USUAL = np.array([0.2, 0.2, 0.2, 0.2, 0.1])
+LINES, LEVELS, SMOOTH, FINE, PAIR, PROCESS = range(6)
+"""Kinds of block: a line, a category's levels, a curve, what refines one, a pair, and a Gaussian
+process."""
+USUAL = np.array([0.2, 0.2, 0.2, 0.2, 0.1, 0.2])
 """Variance that a block of each kind is believed to have, with the weight of `BELIEF` degrees of
 freedom."""
-FIRST = np.array([0.1, 0.1, 0.1, 0.1, 0.05])
+FIRST = np.array([0.1, 0.1, 0.1, 0.1, 0.05, 0.5])
 """Variance of each kind that a fit begins with."""
 BELIEF, POOL = 3.0, 2.0
 POWER, SHORTEST, LONGEST = 1.4, 0.2, 4.0
@@ -50,6 +57,11 @@ LEAST, MOST = 1e-6, 30.0
 LEARNING, MOVES, MANY = 9, 4, 400
 """Newton's steps between which variances move, how often between two, and the coefficients beyond
 which they do so once: every move needs an inverse."""
+NOISE, LEAST_NOISE = 0.5, 1e-8
+"""Variance that the noise of numbers is believed to have with the weight of a row, and its least
+one."""
+SOLVING, CLOSE = 60, 0.03
+"""Most moves of the variances of numbers, and the move of a logarithm that ends them."""
 SETTLED = 0.25
 """Largest move of a logarithm of a variance with which they stay from then on."""
 HALVINGS, SHORTER = 6, 0.3
@@ -75,10 +87,18 @@ class Layout:
     kind: IntArray
 
     @classmethod
-    def of(cls, observed: DesignSummary, terms: Terms | None) -> Layout:
-        """Lay out lines, the curves and pairs of ``terms`` if given, and the intercept."""
+    def of(cls, observed: DesignSummary, terms: Terms | None, joint: bool = False) -> Layout:
+        """Lay out lines, the curves and pairs of ``terms`` if given, and the intercept.
+
+        ``joint``: all lines as one block, and a Gaussian process of all columns.
+        """
+        if joint:
+            lines, process = observed.variance, np.ones(observed.interaction.size)
+            own = np.repeat([0, 1, -1], [lines.size, process.size, 1])
+            return cls(own, np.concatenate([lines, process, [1.0]]), np.array([LINES, PROCESS]))
         curves = observed.curves
-        assert curves is not None
+        if curves is None:
+            raise ValueError("expected rows with levels of columns (basis_of with bare=True)")
         variance = np.bincount(curves.blocks, observed.variance)
         kinds = [LINES if own.size == 1 else LEVELS for own in curves.lines]
         block, scale = [curves.blocks], [np.asarray(variance[curves.blocks], float)]
@@ -145,7 +165,10 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     variances
         v; [G].
     coefficients, evaluation
-        [P], and the log-likelihood and its moments there; None before they are known.
+        [P], and the log-likelihood (of numbers the log evidence) and its moments there; None before
+        they are known.
+    joint
+        Whether a Gaussian process comes with lines.
     """
 
     terms: Terms | None
@@ -154,6 +177,14 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     variances: FloatArray
     coefficients: FloatArray
     evaluation: Evaluation | None = None
+    joint: bool = False
+
+    @classmethod
+    def process(cls, observed: DesignSummary, fold: int, likelihood: Likelihood) -> BlockFit:
+        """Begin at 0 with lines and a Gaussian process."""
+        layout = Layout.of(observed, None, joint=True)
+        start = np.zeros(layout.block.size)
+        return cls(None, fold, likelihood, FIRST[layout.kind], start, joint=True)
 
     @classmethod
     def first(
@@ -186,7 +217,7 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     def request(self, at: FloatArray) -> Fits:
         """Request the log-likelihood and its moments at coefficients."""
         of = self.likelihood
-        return Fits((FitRequest(at, self.fold, True, terms=self.terms, likelihood=of),))
+        return Fits((FitRequest(at, self.fold, True, None, self.joint, self.terms, of),))
 
     def left_out(self, observed: DesignSummary) -> FitRequest:
         """Request what leaving each row out gives at the fit's end."""
@@ -198,7 +229,7 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
     def hessian(self, observed: DesignSummary) -> FloatArray:
         """Return the penalised second moments; [P, P]."""
         assert self.evaluation is not None
-        precision = Layout.of(observed, self.terms).precision(self.variances)
+        precision = Layout.of(observed, self.terms, self.joint).precision(self.variances)
         found = unpack(self.evaluation.second)
         found[np.diag_indices(len(found))] += precision
         return found
@@ -207,12 +238,22 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         """Return what the fit found, with the covariance where it has seen all rows."""
         if self.fold < 0:
             return self.uncertain_part(observed)
-        return Part(self.coefficients, 0.0, self.fold, None, terms=self.terms)
+        return self._plain_part
 
     def uncertain_part(self, observed: DesignSummary) -> Part:
         """Return the same with the covariance."""
-        part = Part(self.coefficients, 0.0, self.fold, None, terms=self.terms)
-        return part.with_covariance(self.hessian(observed))
+        return self._plain_part.with_covariance(self.hessian(observed))
+
+    @property
+    def noise(self) -> float:
+        """The variance of numbers around the fit."""
+        assert isinstance(self.likelihood, Gaussian)
+        return self.likelihood.noise
+
+    @property
+    def _plain_part(self) -> Part:
+        tau = 1.0 / float(self.variances[-1]) if self.joint else 0.0
+        return Part(self.coefficients, tau, self.fold, None, self.joint, self.terms)
 
 
 def climbed(
@@ -220,8 +261,14 @@ def climbed(
 ) -> Algorithm:
     """Climb, a step at least, until less than ``tolerance`` nats are promised.
 
-    ``settled``: the variances stay.
+    ``settled``: the variances stay. Of numbers all is in closed form.
     """
+    if isinstance(fit.likelihood, Gaussian):
+        if fit.evaluation is None:
+            at_zero = replace(fit, likelihood=Gaussian(1.0)).request(0.0 * fit.coefficients)
+            sums = yield Evaluate(at_zero)
+            fit = solved(fit, observed, sums.evaluations[0])
+        return fit
     layout = Layout.of(observed, fit.terms)
     taken = 0
     while True:
@@ -250,6 +297,42 @@ def climbed(
         else:
             return fit
         fit, taken = replace(fit, coefficients=trial, evaluation=sums.evaluations[0]), taken + 1
+
+
+def solved(fit: BlockFit, observed: DesignSummary, sums: Evaluation) -> BlockFit:
+    """Return the fit of numbers at the fixed point of variances and noise.
+
+    ``sums`` are those at 0 under noise of variance 1: X'WX, X'Wy, and y'Wy over -2.
+    """
+    layout = Layout.of(observed, fit.terms, fit.joint)
+    second, variances, change = unpack(sums.second), fit.variances, np.inf
+    rows, noise = float(second[-1, -1]), fit.noise
+    for move in range(1 + SOLVING):
+        precision = layout.precision(variances)
+        factor = _factor(second / noise, precision)
+        c = solve(factor, sums.slope / noise)
+        left = max(float(c @ (second @ c - 2.0 * sums.slope) - 2.0 * sums.value), 0.0)
+        if change < CLOSE or move == SOLVING:
+            break
+        diagonal = np.diag(inverse(factor))
+        variances, change = layout.moved(variances, c, diagonal)
+        before, free = noise, float(c.size - precision @ diagonal)
+        noise = max((left + NOISE) / (max(rows - free, 1.0) + 1.0), LEAST_NOISE)
+        change = max(change, abs(log(noise / before)))
+    value = -0.5 * (
+        rows * log(2.0 * pi * noise)
+        + left / noise
+        + precision @ c**2
+        + float(log_det(factor))
+        - np.log(precision).sum()
+    )
+    return replace(
+        fit,
+        likelihood=Gaussian(noise),
+        variances=variances,
+        coefficients=c,
+        evaluation=Evaluation(float(value), precision * c, sums.second / noise),
+    )
 
 
 def _moved_variances(

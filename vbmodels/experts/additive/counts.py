@@ -18,22 +18,18 @@ the likelihood, so that blocks are not refined by what is noise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import log
 from typing import ClassVar
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, WithoutLocals
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase
 from vbmodels.core.linalg import cholesky, inverse, pack, unpack
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive.blocks import (
-    ROUGH,
     BlockFit,
     Layout,
-    climbed,
-    fit_curves,
-    fit_pairs,
 )
 from vbmodels.experts.additive.held_out import (
     CHOOSING,
@@ -41,16 +37,16 @@ from vbmodels.experts.additive.held_out import (
     TINY,
     WORTH,
     FormChoice,
-    best_form,
-    fit_and_choose,
-    refuse_no_levels,
+    FormModel,
+    FormState,
+    fit_form,
+    mean_spread,
 )
-from vbmodels.experts.additive.newton import DesignSummary, FitSums
+from vbmodels.experts.additive.newton import DesignSummary
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.states import FIT
 from vbmodels.experts.rows import FOLDS
 from vbmodels.experts.terms.likelihoods import Poisson, poisson_deviance
-from vbmodels.experts.terms.pairs import looked_for
 from vbmodels.experts.terms.step_rows import CodedRows, CountRows
 
 WEIGHTS = np.linspace(0.0, 1.0, 21)
@@ -103,12 +99,9 @@ class HeldOutFits(State, kind="experts/additive.HeldOutCountFits"):
         for lines, curves, pairs in self.fits:
             part = lines.fold
             weight = batch.used if part < 0 else batch.used * (fold == part)
-            at, f = {}, [np.full(batch.size, self.intercept)]
+            f = [np.full(batch.size, self.intercept)]
             for fit in (lines, curves, pairs):
-                key = fit.coefficients.tobytes()
-                if key not in at:
-                    at[key] = batch.rows.project(fit.coefficients, terms=fit.terms)
-                f.append(at[key])
+                f.append(batch.rows.project(fit.coefficients, terms=fit.terms))
             for i, own in enumerate(f[:3]):
                 for j, u in enumerate(WEIGHTS):
                     mean = mean_of((1.0 - u) * own + u * f[3])
@@ -146,8 +139,7 @@ class CountChoice(FormChoice, kind="experts/additive.CountChoice"):
     @classmethod
     def of(cls, sums: CountErrors, phi: float) -> CountChoice:
         """Choose the form and the weight of pairs; ``phi`` is what the fits had."""
-        form = best_form(-sums.deviance[:, 0])
-        best = FORMS.index(form)
+        best = int(np.argmin(sums.deviance[:, 0]))
         along = sums.deviance[best]
         at = int(np.argmin(along))
         if 0.5 * (along[0] - along[at]) / phi < WORTH:
@@ -155,43 +147,7 @@ class CountChoice(FormChoice, kind="experts/additive.CountChoice"):
         rows = max(sums.weight, TINY)
         found = np.append(sums.deviance[:, 0], [along[-1], along[at]]) / rows
         dispersion = float(sums.pearson[best, at]) / rows
-        return cls(form, float(WEIGHTS[at]), found, dispersion)
-
-    def less(self, spread: float) -> CountChoice:
-        """Return the choice without the coefficients' uncertainty in phi."""
-        left = max(self.dispersion - spread, LEAST * self.dispersion)
-        return replace(self, dispersion=left)
-
-
-@dataclass(frozen=True)
-class CountState(State, kind="experts/additive.CountState"):
-    """What is known of a fit: ``fits`` to all rows are lines, curves and pairs."""
-
-    observed: CountSummary
-    likelihood: Poisson = field(default_factory=Poisson)
-    fits: tuple[BlockFit, ...] = ()
-    chosen: CountChoice | None = None
-
-    @property
-    def design(self) -> DesignSummary:
-        """What is known of the columns."""
-        return self.observed.design
-
-    @property
-    def value(self) -> float:
-        """The log-likelihood over phi of the last fit, but for a constant."""
-        evaluation = self.fits[-1].evaluation
-        return float("-inf") if evaluation is None else evaluation.value
-
-    def sums(self, batch: CountRows) -> FitSums:
-        """Sum up a partition for the last fit."""
-        last = self.fits[-1] if self.fits else self.first(-1)
-        return last.request(last.coefficients).sums(batch)
-
-    def first(self, fold: int, lines: bool = False) -> BlockFit:
-        """Begin a fit of lines, or of lines and curves, without a part of the rows."""
-        intercept = self.observed.intercept
-        return BlockFit.first(self.design, fold, self.likelihood, intercept, lines)
+        return cls(FORMS[best], float(WEIGHTS[at]), found, dispersion)
 
 
 @dataclass(frozen=True)
@@ -212,10 +168,8 @@ class CountPosterior(State, kind="experts/additive.CountPosterior"):
 
 
 @dataclass(frozen=True)
-class CountAdditive(WithoutLocals):
-    """Fit an additive model to counts; ``pairs``: with pairs of columns, where they predict."""
-
-    pairs: bool = True
+class CountAdditive(FormModel):
+    """Fit an additive model to counts."""
 
     objective: ClassVar[str] = FIT
 
@@ -223,67 +177,37 @@ class CountAdditive(WithoutLocals):
         """Sum up the columns and the counts."""
         return CountSummary(DesignSummary.of(batch.rows), float(batch.used @ batch.y))
 
-    def init(self, observed: CountSummary, rng: np.random.Generator) -> CountState:
+    def init(self, observed: CountSummary, rng: np.random.Generator) -> FormState:
         """Return what is known before the first sweep."""
-        refuse_no_levels(observed.design)
-        return CountState(observed)
+        return FormState(observed.design, Poisson(), observed.intercept)
 
-    def elbo(self, q: CountState, stats: FitSums) -> float:
-        """Return the log-likelihood over phi of the last fit, but for a constant."""
-        return stats.mean
-
-    def posterior(self, q: CountState) -> CountPosterior:
+    def posterior(self, q: FormState) -> CountPosterior:
         """Return the additive fit that held-out rows chose."""
-        if q.chosen is None:
-            raise ValueError("the form is still being chosen: there is no posterior yet")
-        fit = q.fits[q.chosen.place]
-        c = q.chosen.coefficients(q.fits, q.observed.intercept)
-        part = replace(fit.part(q.design), coefficients=c)
+        fit, part = q.taken()
         return CountPosterior(part, q.chosen.dispersion, pack(fit.hessian(q.design)))
 
-    def baseline(self, q: CountState) -> Part:
-        """Return Poisson regression on lines, each with a variance of its own."""
-        return q.fits[0].part(q.design)
-
-    def algorithm(self, q: CountState) -> Algorithm:
+    def algorithm(self, q: FormState) -> Algorithm:
         """Find phi; fit all rows, then those without each held-out part, and choose."""
         for lines in (True, False):
-            fit = yield Phase(_fit_form(q, -1, lines), CHOOSING)
+            fit = yield replace(fit_form(q, -1, lines), doing=CHOOSING)
             phi = yield Phase(_dispersion(q, fit), CHOOSING)
             q = replace(q, likelihood=Poisson(phi))
-        return (yield from fit_and_choose(q, self._fit_forms, _chosen, Poisson()))
+        return (yield from super().algorithm(q))
 
-    def _fit_forms(self, q: CountState, fold: int) -> Algorithm:
-        """Return fits of lines, of curves, and of pairs without a part of the rows."""
-        fits: tuple[BlockFit, ...] = ()
-        for lines in (True, False):
-            fits = (*fits, (yield Phase(_fit_form(q, fold, lines))))
-            if fold < 0:
-                so_far = replace(q, fits=fits)
-                yield Show(so_far, so_far.value, by_trace=False)
-        pairs = fits[-1]
-        if self.pairs and looked_for(q.design.curves):
-            pairs = yield Phase(fit_pairs(q.design, pairs, ROUGH * q.design.rows))
-        return *fits, pairs
+    def choose(self, q: FormState, fits: tuple[tuple[BlockFit, ...], ...]) -> Algorithm:
+        """Return what held-out rows choose, with phi less what coefficients are uncertain by."""
+        assert isinstance(q.likelihood, Poisson)
+        sums = yield Evaluate(HeldOutFits(fits, q.intercept))
+        chosen = CountChoice.of(sums, q.likelihood.dispersion)
+        spread = yield from mean_spread(chosen.place, fits, q.design, Poisson())
+        left = max(chosen.dispersion - spread, LEAST * chosen.dispersion)
+        return replace(chosen, dispersion=left)
 
 
-def _fit_form(q: CountState, fold: int, lines: bool) -> Algorithm:
-    """Return the fit of lines, or of lines and curves."""
-    first, rough = q.first(fold, lines), ROUGH * q.design.rows
-    if lines:
-        return (yield Phase(climbed(first, q.design, rough)))
-    return (yield Phase(fit_curves(q.design, first, rough)))
-
-
-def _dispersion(q: CountState, fit: BlockFit) -> Algorithm:
+def _dispersion(q: FormState, fit: BlockFit) -> Algorithm:
     """Return Pearson's chi^2 of a fit over its degrees of freedom, at least 1."""
-    sums = yield Evaluate(HeldOutFits(((fit, fit, fit),), q.observed.intercept))
+    sums = yield Evaluate(HeldOutFits(((fit, fit, fit),), q.intercept))
     precision = Layout.of(q.design, fit.terms).precision(fit.variances)
     covariance = inverse(cholesky(fit.hessian(q.design), "the second moments"))
     free = float(precision.size - precision @ np.diag(covariance))
     return max(float(sums.pearson[1, 0]) / max(sums.weight - free, 1.0), 1.0)
-
-
-def _chosen(q: CountState, fits: tuple[tuple[BlockFit, ...], ...]) -> Algorithm:
-    sums = yield Evaluate(HeldOutFits(fits, q.observed.intercept))
-    return CountChoice.of(sums, q.likelihood.dispersion)

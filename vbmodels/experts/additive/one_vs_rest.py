@@ -148,11 +148,6 @@ class OneVersusRest(WithoutLocals):
         """Begin every search."""
         return OneVersusRestState(tuple(self.model.init(one, rng) for one in observed.parts))
 
-    def global_step(self, q: OneVersusRestState, stats: SeveralSums) -> OneVersusRestState:
-        """Return the points one step up their gradients; `algorithm` remembers more."""
-        pairs = zip(q.parts, stats.parts, strict=True)
-        return OneVersusRestState(tuple(self.model.global_step(p, s) for p, s in pairs))
-
     def elbo(self, q: OneVersusRestState, stats: SeveralSums) -> float:
         """Return the sum of what the models show."""
         pairs = zip(q.parts, stats.parts, strict=True)

@@ -33,7 +33,7 @@ class Part(State, kind="experts/additive.Part"):
     coefficients
         Of lines and what comes with them, intercept last; [P + 1].
     tau
-        Precision of its prior; 0 where every block has its own.
+        Precision of its prior, or of the process's; 0 where every block has its own.
     fold
         The part of the rows that was left out; -1 for none.
     covariance
@@ -66,6 +66,13 @@ class Part(State, kind="experts/additive.Part"):
     def project(self, batch: CodedRows) -> FloatArray:
         """Return the sum of every row; [N]."""
         return batch.project(self.coefficients, self.joint, self.terms)
+
+    def unspanned(self, batch: CodedRows) -> FloatArray:
+        """Return the variance of a Gaussian process that its landmarks do not span; [N]."""
+        process = batch.basis.interaction
+        if process is None or not self.joint:
+            return np.zeros(batch.size)
+        return process.unspanned(batch.interaction) / self.tau
 
     @property
     def sd(self) -> FloatArray:

@@ -1,7 +1,8 @@
 """Columns seen together: a Gaussian process on their ranks, by few landmarks.
 
 Two rows are as alike as k(x, z) = mean over m of exp(-sum_d r_d |u_d - v_d| / (m l)), u and v their
-ranks in every column, r_d how informative the column is alone (`relevance`) and l the median
+ranks in every column, r_d how informative the column is alone (`relevance`, of a number
+its root) and l the median
 distance of landmarks, m in `SCALES`: up to how its cuts are drawn the kernel of random partitions,
 which is what forests of trees see (Balog et al. 2016), and r how often a column is cut.
 With landmarks Z and K = U S U' on them the process is f(x) = F(x)'w, F = k(x, Z) U S^-1/2, w ~ N(0,
@@ -50,6 +51,24 @@ def relevance(ranks: FloatArray, classes: FloatArray) -> FloatArray:
     return np.sqrt(found) if found.max(initial=0.0) > 0.0 else np.ones(len(found))
 
 
+def parts_of_number(rows: FloatArray, numbers: FloatArray) -> FloatArray:
+    """Return how many rows have a number in each of `LEVELS` parts of the numbers' ranks; [M, K].
+
+    Neither a heavy tail nor a logarithm moves the ranks.
+
+    Parameters
+    ----------
+    rows, numbers
+        How many rows with a number are like each, and the sum of these numbers; [M] each.
+    """
+    if not rows.any():
+        return np.zeros((len(rows), LEVELS))
+    mean = numbers / np.maximum(rows, 1.0)
+    share = _ranks(mean[:, None], np.sort(mean[rows > 0.0])[:, None])[:, 0]
+    level = np.minimum((share * LEVELS).astype(np.int64), LEVELS - 1)
+    return np.asarray(np.eye(LEVELS)[level] * rows[:, None])
+
+
 SCALES = (0.3, 1.0, 3.0)
 """A tenth and a third of the widest, whose one exponential makes the others by powers."""
 CENTRED = 1024
@@ -80,6 +99,8 @@ class InteractionGP(State, kind="experts/additive.InteractionGP"):
         Taken off; [P].
     relevance
         r; [D]. None: every column is as relevant as any other, as before there was such a thing.
+    total
+        Variance that the process has at each row, v = 1, of which F has what landmarks span.
     """
 
     quantiles: FloatArray
@@ -88,10 +109,16 @@ class InteractionGP(State, kind="experts/additive.InteractionGP"):
     turn: FloatArray
     centre: FloatArray
     relevance: FloatArray | None = None
+    total: float = 0.0
 
     @classmethod
     def of(
-        cls, lines: FloatArray, copies: FloatArray, classes: FloatArray, landmarks: int
+        cls,
+        lines: FloatArray,
+        copies: FloatArray,
+        classes: FloatArray,
+        landmarks: int,
+        numbers: FloatArray | None = None,
     ) -> InteractionGP | None:
         """Learn it from a sample of different rows, in an order that means nothing.
 
@@ -105,6 +132,8 @@ class InteractionGP(State, kind="experts/additive.InteractionGP"):
             How many of them are fitted with each label; [M, K].
         landmarks
             The most that there may be.
+        numbers
+            Of a number, which is one class, the sums of those of the rows that are like each; [M].
 
         Returns
         -------
@@ -119,7 +148,10 @@ class InteractionGP(State, kind="experts/additive.InteractionGP"):
         rows = np.take_along_axis(order, np.minimum(at, len(lines) - 1).T, axis=0)
         quantiles = np.take_along_axis(lines, rows, axis=0)
         ranks = _ranks(lines, quantiles)
-        weight = relevance(ranks, classes)
+        if numbers is not None:
+            weight = np.sqrt(relevance(ranks, parts_of_number(classes[:, 0], numbers)))
+        else:
+            weight = relevance(ranks, classes)
         ranks *= weight
         chosen = np.unique(ranks[:landmarks], axis=0)
         apart = _distances(chosen, chosen)[np.triu_indices(len(chosen), 1)]
@@ -137,7 +169,8 @@ class InteractionGP(State, kind="experts/additive.InteractionGP"):
         scale = np.sqrt(share @ ((found - centre) ** 2).sum(1))
         if scale <= 0.0:
             return None
-        return cls(quantiles, chosen, length, turn / scale, centre / scale, weight)
+        total = 1.0 / float(scale) ** 2
+        return cls(quantiles, chosen, length, turn / scale, centre / scale, weight, total)
 
     def columns(self, lines: FloatArray) -> FloatArray:
         """Return F of rows [N, D] on the scale of the fit; [N, P]."""
@@ -149,6 +182,11 @@ class InteractionGP(State, kind="experts/additive.InteractionGP"):
             near = _kernel(ranks, self.landmarks, self.length)
             found[start : start + _CHUNK] = near @ self.turn - self.centre
         return found
+
+    def unspanned(self, columns: FloatArray) -> FloatArray:
+        """Return the variance, v = 1, that F [N, P] lacks of the process; [N]."""
+        spanned = np.sum((columns + self.centre) ** 2, axis=1)
+        return np.asarray(np.maximum(self.total - spanned, 0.0))
 
 
 def _ranks(lines: FloatArray, quantiles: FloatArray) -> FloatArray:

@@ -39,6 +39,8 @@ class RowSample:
         The cells, NaN where one is missing; [M, D].
     classes
         How many of the copies are fitted with each label; [M, K].
+    numbers
+        Sum of the numbers of those that are fitted, where the label is one; else 0; [M].
     """
 
     hash: FloatArray
@@ -46,10 +48,16 @@ class RowSample:
     copies: FloatArray
     x: FloatArray
     classes: FloatArray
+    numbers: FloatArray
 
     @classmethod
     def of(
-        cls, x: FloatArray, group: IntArray, label: IntArray | None = None, n_classes: int = 2
+        cls,
+        x: FloatArray,
+        group: IntArray,
+        label: IntArray | None = None,
+        n_classes: int = 2,
+        y: FloatArray | None = None,
     ) -> RowSample:
         """Sample the rows of one partition.
 
@@ -61,17 +69,21 @@ class RowSample:
             The number of each row's cells; [N].
         label
             0 to ``n_classes`` - 1, or -1 for a row that is not fitted; [N]. None: no row is.
+        y
+            The number of each row, where the label is one; [N].
         """
-        nothing = np.zeros((len(x), 0))
-        found = _smallest(hashed(group, 4, 1)[0], group, np.ones(len(x)), x, nothing)
-        classes = np.zeros((len(found.group), n_classes))
+        nothing, ones = np.zeros((len(x), 0)), np.ones(len(x))
+        found = _smallest(hashed(group, 4, 1)[0], group, ones, x, nothing, ones)
+        classes, numbers = np.zeros((len(found.group), n_classes)), np.zeros(len(found.group))
         if label is not None and len(x):
             order = np.argsort(found.group)
             at = np.minimum(np.searchsorted(found.group, group, sorter=order), len(order) - 1)
             row = order[at]
             counted = (found.group[row] == group) & (label >= 0)
             np.add.at(classes, (row[counted], label[counted]), 1.0)
-        return replace(found, classes=classes)
+            if y is not None:
+                np.add.at(numbers, row[counted], y[counted])
+        return replace(found, classes=classes, numbers=numbers)
 
     def __add__(self, other: RowSample) -> RowSample:
         """Merge with another partition's sample."""
@@ -107,7 +119,12 @@ class RowSample:
 
 
 def _smallest(
-    key: FloatArray, group: IntArray, copies: FloatArray, x: FloatArray, classes: FloatArray
+    key: FloatArray,
+    group: IntArray,
+    copies: FloatArray,
+    x: FloatArray,
+    classes: FloatArray,
+    numbers: FloatArray,
 ) -> RowSample:
     most = int(np.clip(MOST_CELLS // max(1, x.shape[1]), SMALLEST_SAMPLE, LARGEST_SAMPLE))
     order = np.lexsort((group, key))
@@ -118,7 +135,8 @@ def _smallest(
         starts = np.flatnonzero(first)
         copies = np.add.reduceat(copies[order], starts)
         classes = np.add.reduceat(classes[order], starts)
-    return RowSample(key[kept], group[kept], copies[:most], x[kept], classes[:most])
+        numbers = np.add.reduceat(numbers[order], starts)
+    return RowSample(key[kept], group[kept], copies[:most], x[kept], classes[:most], numbers[:most])
 
 
 def coded(x: FloatArray, knots: FloatArray) -> np.ndarray:

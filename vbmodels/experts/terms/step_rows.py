@@ -88,11 +88,6 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
         """Weight of each row in the likelihood; [N]."""
         return self.rows.weight
 
-    @property
-    def key(self) -> IntArray:
-        """A number of each row's own; [N]."""
-        return self.rows.key
-
     @cached_property
     def levels(self) -> np.ndarray:
         """The level of every row in every column of the table; [N, S]."""
@@ -329,7 +324,8 @@ def basis_of(
     blocks
         Column of the table that each column is of (`Curves.blocks`); None: each is one.
     bare
-        Whether there are levels where no column has a curve, too (`Curves.of`).
+        Whether the label is a number, so that there are levels where no column has a curve, too
+        (`Curves.of`).
     """
     knots = sample.knots(fixed)
     steps = np.sum(~np.isnan(knots), axis=1)
@@ -338,8 +334,14 @@ def basis_of(
     u = unscaled(lines, coded(x, knots), steps)
     interaction = None
     if landmarks:
-        classes = sample.classes * never_held(sample.group)[:, None]
-        interaction = InteractionGP.of(lines, sample.copies, classes, landmarks)
+        chosen_by = never_held(sample.group)
+        interaction = InteractionGP.of(
+            lines,
+            sample.copies,
+            sample.classes * chosen_by[:, None],
+            landmarks,
+            sample.numbers * chosen_by if bare else None,
+        )
     blocks = np.arange(lines.shape[1]) if blocks is None else blocks
     curves = Curves.of(lines, ~np.isnan(sample.x), sample.copies, fixed, blocks, bare)
     if sparse and not steps.any():

@@ -34,16 +34,6 @@ def contexts(before: IntArray, after: IntArray) -> IntArray:
     return np.where(known, 4 * before + after, UNKNOWN).astype(np.int64)
 
 
-def along(ref: IntArray) -> IntArray:
-    """Return the contexts of locations that follow one another, from their reference bases.
-
-    >>> along(np.array([0, 1, 2])).tolist()
-    [16, 2, 16]
-    """
-    padded = np.concatenate([[-1], ref, [-1]])
-    return contexts(padded[:-2], padded[2:])
-
-
 def names_of_contexts() -> list[str]:
     """Return their names, by substitution and then by context.
 
