@@ -20,9 +20,9 @@ from flows.one_table import CheckedColumns
 from flows.records import json_files
 from flows.storage import InputFile
 from flows.tables import mixed
-from flows.tables.checks import Checker
 from flows.tables.mixed import CATEGORY
 from flows.tables.names import in_files, listed
+from flows.tables.partition import Together
 from flows.tables.roles import (
     Contents,
     Taken,
@@ -94,18 +94,15 @@ def _keys(text: pa.Array) -> FloatArray:
     return np.asarray(keys[coded.indices.fill_null(len(keys) - 1).to_numpy()])
 
 
-def check_finite(checker: Checker, taken: Taken) -> None:
+def check_finite(rows: Together, taken: Taken) -> None:
     """Report numbers that are infinite."""
     for name, cells in taken.cells.items():
         if mixed.typed(cells):
             values = cells.to_numpy(zero_copy_only=False)
-            checker.found.rows(
-                np.flatnonzero(np.isinf(values)),
-                name,
-                "a finite number",
-                lambda row, values=values: str(values[row]),
-                "mend the cell or leave it empty",
-            )
+            infinite = np.flatnonzero(np.isinf(values))
+            if infinite.size:
+                remedy = "mend the cell or leave it empty"
+                rows.report(infinite, name, "a finite number", values, remedy)
 
 
 def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedColumns]) -> list[Fault]:
@@ -119,7 +116,7 @@ def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedColumns])
         cells = [
             replace(fault, file=file.url, row=row, found=shown(cell))
             for file, one in zip(files, checked, strict=True)
-            for row, cell in one.odd.get(name, ())
+            for row, cell in one.about.odd.get(name, ())
             if unclear[name].mend
         ]
         faults += cells or [fault]

@@ -108,7 +108,7 @@ def faults_of_a_check(name, url):
     settings = family.settings(**{"partitions": 3, **pipelines.SETTINGS[name]})
     run = Run(family, url, RunPaths("nowhere", "check"), settings, Events())
     with pytest.raises(InputError) as refused:
-        checking.look_at_files(run, whole=True)
+        checking.look_at_files(run, rows=True)
     return refused.value.faults
 
 
@@ -299,7 +299,7 @@ def test_a_text_on_a_store_is_checked_and_read_by_one_request(tmp_path, monkeypa
         stores.enter(monkeypatch, proxy.url)
         family = pipeline_named("keywords")
         settings, paths = family.settings(keyphrases=2), RunPaths("nowhere", "check")
-        checking.look_at_files(Run(family, "s3://in", paths, settings, Events()), whole=True)
+        checking.look_at_files(Run(family, "s3://in", paths, settings, Events()), rows=True)
         storage.small_files.release()
         launch("keywords", "s3://in", str(tmp_path / "out"), settings, ComputeSettings())
         requests = [line.split()[0] for line in proxy.seen if "/in/a.txt" in line]
