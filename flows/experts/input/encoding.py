@@ -35,7 +35,7 @@ from flows.tables.roles import (
 )
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.experts.options import RARE_BELOW
-from vbmodels.tables.columns import Rule
+from vbmodels.tables.columns import Reason, Rule
 from vbmodels.tables.encoding import (
     ColumnSums,
     Encoded,
@@ -251,7 +251,7 @@ def choose(
     labels: Labels | Target,
     settings: ExpertSettings,
     rare_below: int = RARE_BELOW,
-    rows_named: Mapping[str, str] | None = None,
+    rows_named: Mapping[str, Reason] | None = None,
 ) -> tuple[Encoding, list[str]]:
     """Choose what every column becomes.
 
@@ -305,8 +305,8 @@ def choose(
 
 def why_left_out(
     encoding: Encoding, levels: Mapping[str, Levels], rare_below: int
-) -> dict[str, str]:
-    """Say why each column of categories that is left out is."""
+) -> dict[str, Reason]:
+    """Return why each column of categories that is left out is."""
     return {name: why_no_column(levels[name], rare_below) for name in encoding.left_out}
 
 
