@@ -21,7 +21,7 @@ from flows.storage import InputFile
 from flows.tables import partition
 from flows.tables.checks import MAX_ROWS, Checker, add_up, faults_of, repeated_names
 from flows.tables.names import other_columns, shared_names
-from flows.tables.partition import Part, Together
+from flows.tables.partition import Part
 from flows.tables.roles import LABEL, Contents, OddCell, Taken, odd_cells, take
 from flows.tables.table import Table
 from vbmodels.tables.seen import Seen
@@ -153,11 +153,6 @@ class CheckedColumns(Checked):
     about: AboutColumns = field(default_factory=AboutColumns)
     settings: Any = None
 
-    @property
-    def contents(self) -> Contents:
-        """What the rows hold."""
-        return self.about.contents
-
 
 @dataclass(frozen=True)
 class Rows:
@@ -175,8 +170,8 @@ class ReadsColumns(ReadsOneTable):
     ``require_labels`` lists.
     """
 
-    def check_cells(self, rows: Together, taken: Taken) -> None:
-        """Report what a family does not take among cells of columns without a role."""
+    def check_cells(self, checker: Checker, rows: pa.Table) -> None:
+        """Report what a family does not take among a file's cells of columns without a role."""
 
     def _of_header(self, found: Checked, checker: Checker, settings: Any) -> Checked:
         seen = dict.fromkeys(checker.table.others_in(list(checker.columns)), Seen())
@@ -201,9 +196,9 @@ class ReadsColumns(ReadsOneTable):
         """List files with other columns than the first, and rows that two files share."""
         tables = columns_of(checked)
         labelled = LABEL in [column.name for column in self.table.columns] and not any(
-            one.contents.labels.counts or LABEL in one.settings.columns for one in tables
+            one.about.contents.labels.counts or LABEL in one.settings.columns for one in tables
         )
-        columns = [one.contents.seen for one in tables]
+        columns = [one.about.contents.seen for one in tables]
         faults = other_columns([file.url for file in files], columns, labelled)
         return faults + super().validate_dataset(files, checked)
 
@@ -227,19 +222,18 @@ class ReadsColumns(ReadsOneTable):
         self, part: Part, settings: TableSettings
     ) -> Iterator[tuple[Taken, list[CheckedPiece]]]:
         """Yield rows as they are kept, and what is found in those of each file."""
-        for own in partition.checked_together(part, self.table.of(settings)):
-            checkers = own.checkers
-            taken = take(own.rows, checkers[0], settings, len(checkers) == 1)
-            self.check_cells(own, taken)
-            odd = odd_cells(own, taken)
+        for files in partition.checked_together(part, self.table.of(settings)):
+            rows = pa.concat_tables([one for _, one in files])
+            taken = take(rows, files[0][0], settings, len(files) == 1)
             # What rows of several files hold is said of the first: it is added up over files.
             contents, pieces = taken.contents, []
-            for checker, own_odd in zip(checkers, odd, strict=True):
-                about = AboutColumns(contents, own_odd)
+            for (checker, own), odd in zip(files, odd_cells(taken, files), strict=True):
+                self.check_cells(checker, own)
+                about = AboutColumns(contents, odd)
                 plain = _ABOUT.dump_python(about, mode="json", exclude_defaults=True)
                 pieces.append(_piece(checker, plain))
                 contents = Contents(dict.fromkeys(contents.seen, Seen()))
-            del own  # before the next are read
+            del rows, files, own  # before the next are read
             yield taken, pieces
 
 

@@ -32,7 +32,7 @@ from flows.settings.tables import FileTableSettings
 from flows.storage import InputFile, Sources, StorageError
 from flows.tables.file_table import unmatched, with_file_table, without_table
 from flows.tables.names import listed
-from flows.tables.partition import Part, unreadable
+from flows.tables.partition import Part, files_in, unreadable
 from flows.tables.roles import WEIGHT
 from flows.tables.table import Table, matches
 
@@ -92,7 +92,7 @@ def look_at_files(run: Run, rows: bool = False) -> None:
 
 
 def _check(part: Part, family: Family, settings: RunSettings) -> tuple[CheckedPiece, ...]:
-    with reading_of(family, settings), storage.sharing(part.files):
+    with reading_of(family, settings), storage.sharing(files_in([part])):
         return family.check(part, settings)
 
 

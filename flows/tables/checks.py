@@ -197,11 +197,7 @@ class Found:
             for row in map(int, rows[:most])
         ]
         more = (len(rows) if count is None else count) - len(faults)
-        self.take({name: Kind(faults, more, most, rest)})
-
-    def take(self, kinds: Kinds) -> None:
-        """Add faults in other rows of the file."""
-        self.kinds = add_up([self.kinds, kinds])
+        self.kinds = add_up([self.kinds, {name: Kind(faults, more, most, rest)}])
 
     def faults(self) -> tuple[Fault, ...]:
         """List them, kind by kind."""

@@ -8,9 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -20,7 +18,6 @@ from flows.storage import InputFile
 from flows.tables import reading
 from flows.tables.checks import Checker, Found
 from flows.tables.table import Table
-from vbmodels.core.state import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -57,15 +54,15 @@ class Part:
         return sum(s.stop - s.start for s in self.slices)
 
     @property
-    def files(self) -> list[InputFile]:
-        """The files that have them."""
-        return sorted({s.file for s in self.slices}, key=lambda file: file.url)
-
-    @property
     def fingerprint(self) -> str:
         """What changes when any of its rows may have changed."""
         text = "|".join(s.described for s in self.slices)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def files_in(parts: Sequence[Part]) -> list[InputFile]:
+    """Return the files that have rows of some partitions."""
+    return sorted({s.file for part in parts for s in part.slices}, key=lambda file: file.url)
 
 
 def cut(
@@ -131,52 +128,22 @@ def checked(part: Part, table: Table) -> Iterator[tuple[Checker, pa.Table]]:
         yield checker, reading.filled(table, reading.named(table, rows, s.url, s.start))
 
 
-class Together(NamedTuple):
-    """Rows of neighbouring files, alike in form, that were checked.
+def checked_together(part: Part, table: Table) -> Iterator[list[tuple[Checker, pa.Table]]]:
+    """Read and check a partition's rows; yield those of neighbouring files alike in form at once.
 
-    ``checkers``: one a file. ``ends``: how many rows there are up to the end of each.
+    See `checked`.
     """
-
-    checkers: list[Checker]
-    ends: list[int]
-    rows: pa.Table
-
-    def split(self, rows: IntArray) -> Iterator[tuple[Checker, int, IntArray]]:
-        """Yield what has checked each file, the row at which it begins, and which rows it has."""
-        start = 0
-        for checker, end in zip(self.checkers, self.ends, strict=True):
-            yield checker, start, rows[(rows >= start) & (rows < end)]
-            start = end
-
-    def report(
-        self, rows: IntArray, column: str, expected: str, values: FloatArray, remedy: str
-    ) -> None:
-        """Keep faults of rows, of which all have a value, with those of their files."""
-        for checker, start, own in self.split(rows):
-            at = values[start:]
-            checker.found.rows(
-                own - start, column, expected, lambda row, at=at: str(at[row]), remedy
-            )
-
-
-def checked_together(part: Part, table: Table) -> Iterator[Together]:
-    """Read and check a partition's rows; rows of neighbouring files alike in form come as one."""
     held: list[tuple[Checker, pa.Table]] = []
     for checker, rows in checked(part, table):
         alike = not held or (
             held[0][1].schema == rows.schema and held[0][0].separator == checker.separator
         )
         if not alike:
-            yield _together(held)
+            yield held
             held = []
         held.append((checker, rows))
     if held:
-        yield _together(held)
-
-
-def _together(held: list[tuple[Checker, pa.Table]]) -> Together:
-    checkers, rows = zip(*held, strict=True)
-    return Together([*checkers], np.cumsum([*map(len, rows)]).tolist(), pa.concat_tables(rows))
+        yield held
 
 
 def unreadable(url: str, error: storage.StorageError) -> Fault:

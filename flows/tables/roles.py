@@ -17,7 +17,6 @@ from flows.settings.tables import TableSettings
 from flows.tables import mixed, reading
 from flows.tables.checks import MAX_ROWS, Checker
 from flows.tables.names import listed
-from flows.tables.partition import Together
 from flows.tables.table import ANY, ROW_ID, ROW_WEIGHT, TEXT, Column
 from vbmodels.core.state import IntArray
 from vbmodels.tables.column_table import ColumnRead
@@ -247,20 +246,27 @@ class OddCell(NamedTuple):
     cell: str
 
 
-def odd_cells(rows: Together, taken: Taken) -> list[dict[str, list[OddCell]]]:
-    """Return the first cells of every file that are no numbers, of columns of which others are."""
-    found: list[dict[str, list[OddCell]]] = [{} for _ in rows.checkers]
+def odd_cells(
+    taken: Taken, files: Sequence[tuple[Checker, pa.Table]]
+) -> list[dict[str, list[OddCell]]]:
+    """Return the first cells of every file that are no numbers, of columns of which others are.
+
+    ``files``: what has checked each, and its rows, which were taken together.
+    """
+    found: list[dict[str, list[OddCell]]] = [{} for _ in files]
     for name, seen in taken.contents.seen.items():
         cells = taken.cells[name]
         if seen.numbers in (0, seen.cells) or seen.declared or mixed.typed(cells):
             continue
         rule = Rule(mixed.NUMBER, decimal="," if seen.comma > seen.point else ".")
         wrong = np.flatnonzero(mixed.numbers(cells, rule)[1])
-        for of_file, (checker, start, own) in zip(found, rows.split(wrong), strict=True):
+        start = 0
+        for of_file, (checker, rows) in zip(found, files, strict=True):
+            own = wrong[(wrong >= start) & (wrong < start + len(rows))][:MAX_ROWS].tolist()
             of_file[name] = [
-                OddCell(checker.found.number_of(row - start), cells[row].as_py())
-                for row in own[:MAX_ROWS].tolist()
+                OddCell(checker.found.number_of(row - start), cells[row].as_py()) for row in own
             ]
+            start += len(rows)
     return found
 
 

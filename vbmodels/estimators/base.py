@@ -70,8 +70,9 @@ def warn_of_names(table: Any, known: Sequence[str], what: str, depth: int) -> No
     """Warn of a table's columns that are none of those that ``what`` have."""
     names = names_of(table) if is_frame(table) else []
     why = Reason("other", f"no column of {what} is called so")
-    others = [ColumnRead.of(name, "", 0, "", why) for name in names if name not in known]
-    warn_of_columns(others, depth + 1)
+    warn_of_columns(
+        [ColumnRead.of(name, "", 0, "", why) for name in names if name not in known], depth + 1
+    )
 
 
 E = TypeVar("E", bound="LoopEstimator")
@@ -290,7 +291,10 @@ class TableEstimator(LoopEstimator):
     def columns_(self) -> Any:
         """Every column of the table as it was read."""
         names = [one.name for one in fields(ColumnRead)]
-        return frame({name: [getattr(one, name) for one in self._columns] for name in names})
+        cells = {name: [getattr(one, name) for one in self._columns] for name in names}
+        return frame(
+            {**cells, "reason": [getattr(one.reason, "kind", "") for one in self._columns]}
+        )
 
     @property
     def _names(self) -> list[str]:

@@ -169,8 +169,9 @@ class ExpertTable(TableEstimator):
                 self._used.append(d)
             if reader.rule.kind == "category" or found is not None:
                 self._keyed.append(d)
-            use = why or USED
-            self._columns.append(column_read(reader.name, reader.rule, one, levels.get(d), use))
+            self._columns.append(
+                column_read(reader.name, reader.rule, one, levels.get(d), why or USED)
+            )
         if not self._encoded:
             listed = "; ".join(f"{one.name}: {one.used}" for one in self._columns[:5])
             raise ValueError(f"expected at least one column that predicts, found none ({listed})")
@@ -182,7 +183,7 @@ class ExpertTable(TableEstimator):
     ) -> tuple[Encoded | None, Reason | None]:
         """Return what a column becomes, and why it is left out."""
         name, kind = reader.name, reader.rule.kind
-        gone = np.isnan(raw)
+        gone, found = np.isnan(raw), None
         missing, given = int(gone.sum()), raw[~gone]
         if levels is None:
             if why := names_rows(name, seen, None, kind):
@@ -190,14 +191,12 @@ class ExpertTable(TableEstimator):
             mean = float(ColumnSums.of(given[:, None], np.zeros(len(given))).mean[0])
             found = read_numbers(name, kind, mean, len(given), missing, self.rare_below)
         else:
-            many = levels.many
-            if not many and (why := names_rows(name, seen, len(levels.counts), kind)):
+            if not levels.many and (why := names_rows(name, seen, len(levels.counts), kind)):
                 return None, why
-            counts = {} if many else levels.counts
-            one = read_categories(name, counts, missing, self.rare_below, self.max_levels)
-            if one is None:
+            counts = {} if levels.many else levels.counts
+            found = read_categories(name, counts, missing, self.rare_below, self.max_levels)
+            if found is None:
                 return None, why_no_column(levels, self.rare_below)
-            found = one
         same = not found.missing and bool((given == given[0]).all())
         return found, ONE_VALUE if same else None
 

@@ -195,8 +195,9 @@ class LatentFeatures(
             self._columns.append(
                 column_read(reader.name, reader.rule, one, levels, why or USED, codes=not why)
             )
-        left_out = {one.name: one.reason for one in self._columns if one.reason}
-        if found := long_format(counted, left_out):
+        if found := long_format(
+            counted, {one.name: one.reason for one in self._columns if one.reason}
+        ):
             raise ValueError(
                 "expected one row for all answers of a respondent, found a table in long format; "
                 f"pivot it, so that each value of {found[1]!r} is a column"

@@ -211,8 +211,9 @@ def is_measured(seen: Seen, levels: Levels, rule: Rule) -> bool:
 
 def why_measured(rule: Rule) -> Reason:
     """Return why a column of measurements is left out."""
-    what = "dates" if rule.kind == "date" else "measurements"
-    return Reason("measured", f"{what}, not categories")
+    return Reason(
+        "measured", f"{'dates' if rule.kind == 'date' else 'measurements'}, not categories"
+    )
 
 
 _SEVERAL_CODES = re.compile(r"\d+(\s*[,;|]\s*\d+)+\s*[,;|]?")
@@ -258,8 +259,9 @@ def why_left_out(
     if not wanted and (why := _names_rows_often(name, seen, levels, rule)):
         return why
     if not wanted and rule.kind == "category" and not seen.declared and _is_free(name, levels):
-        most = f"text: most of {len(levels.counts):,} different answers are given once"
-        return Reason("text", most)
+        return Reason(
+            "text", f"text: most of {len(levels.counts):,} different answers are given once"
+        )
     if levels.many:
         is_category = rule.kind not in ("number", "date")
         return Reason("other", "more than 10,000 categories") if is_category else None
@@ -280,9 +282,11 @@ def _names_rows_often(name: str, seen: Seen, levels: Levels, rule: Rule) -> Reas
         return Reason("repeated ids", "repeated ids, by their name")
     if distinct < LEAST_DISTINCT:
         return None
-    each = f"{distinct:,} different, each in at most {most:,} rows"
     if by_name and seen.cells <= FEW_EACH * distinct:
-        return Reason("repeated ids", f"repeated ids, by their name: {each}")
+        return Reason(
+            "repeated ids",
+            f"repeated ids, by their name: {distinct:,} different, each in at most {most:,} rows",
+        )
     if rule.kind == "category" and not seen.declared and most <= 2:
         return Reason(
             "repeated ids", f"repeated ids: {distinct:,} different, each in at most 2 rows"

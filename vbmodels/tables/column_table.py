@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from vbmodels.tables import cells as rules
 from vbmodels.tables.columns import Reason, Rule
@@ -54,10 +53,6 @@ class ColumnRead:
     def left_out(self) -> bool:
         """Whether it is not used."""
         return self.reason is not None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return asdict(self)
 
 
 def column_read(

@@ -501,8 +501,7 @@ def names_rows(name: str, seen: Seen, distinct: int | None, kind: str) -> Reason
     if cells < LEAST_DISTINCT or kind in ("date", "yes or no") or seen.declared:
         return None
     if kind == "number":
-        whole = not seen.fractions and seen.low is not None and seen.high is not None
-        if not whole or seen.low is None or seen.high is None:
+        if seen.fractions or seen.low is None or seen.high is None:
             return None
         low, high = ends_of(seen)
         if high - low + 1 == cells and seen.prints == prints_of_range(int(low), int(high)):

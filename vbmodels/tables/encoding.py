@@ -331,10 +331,8 @@ def why_no_column(levels: Levels, rare_below: int) -> Reason:
     >>> str(why_no_column(Levels({"a": 1}, 0), 10)), str(why_no_column(Levels({}, 3), 10))
     ('no level with 10 cells', 'no cell at all')
     """
-    if levels.many:
-        return Reason("other", f"more than {MOST:,} levels")
-    none = f"no level with {rare_below} cells" if levels.counts else "no cell at all"
-    return Reason("other", none)
+    few = f"no level with {rare_below} cells" if levels.counts else "no cell at all"
+    return Reason("other", f"more than {MOST:,} levels" if levels.many else few)
 
 
 def constant_columns(columns: Sequence[Encoded], constant: BoolArray) -> list[str]:

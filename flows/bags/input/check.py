@@ -362,8 +362,8 @@ def check_part(part: Part, settings: BagSettings) -> CheckedPart:
             rows_without = FewRows.of(bags.row[without[bags.file[without] == k]])
             held[one.found.file] = replace(
                 held[one.found.file],
-                between=one.found.kinds,
-                across=one.across.kinds,
+                between=bags.between[k].kinds,
+                across=bags.across[k].kinds,
                 labels=known,
                 without=rows_without,
             )

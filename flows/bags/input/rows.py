@@ -26,8 +26,8 @@ class FileRows:
 
     Attributes
     ----------
-    found, across
-        What takes faults between them, and between them and those of other files.
+    found
+        What takes faults in them.
     table
         Every column but ``features`` and ``bag_features``.
     lengths, own
@@ -37,19 +37,17 @@ class FileRows:
     """
 
     found: Found
-    across: Found
     table: pa.Table
     lengths: IntArray
     own: IntArray
     prints: IntArray
 
     @classmethod
-    def of(cls, of: Found, table: pa.Table) -> FileRows:
-        """Keep of rows what their check needs; ``of``: what has their faults by themselves."""
-        found, across = (Found(of.file, of.rows_of, of.called) for _ in range(2))
+    def of(cls, found: Found, table: pa.Table) -> FileRows:
+        """Keep of rows what their check needs."""
         features, own = (table[name].combine_chunks() for name in _NUMBERS)
         rest = table.drop_columns(_NUMBERS)
-        return cls(found, across, rest, lengths_of(features), lengths_of(own), _prints(own))
+        return cls(found, rest, lengths_of(features), lengths_of(own), _prints(own))
 
     @property
     def kinds(self) -> tuple[IntArray, list[str]]:
@@ -75,6 +73,8 @@ class BagRows:
         The file of each, and its number in it.
     number, names
         The number of its bag, and their names.
+    between, across
+        What is wrong by file between rows of a bag of one file, and of several.
     """
 
     def __init__(self, files: Sequence[FileRows]) -> None:
@@ -83,6 +83,9 @@ class BagRows:
         self.file = np.repeat(np.arange(len(files)), [len(one.table) for one in files])
         self.row = np.concatenate([np.asarray(one.found.rows_of) for one in files])
         self.number, self.names = _codes(self.table, "bag_id")
+        self.between, self.across = (
+            [Found(one.found.file, self.row, one.found.called) for one in files] for _ in range(2)
+        )
 
     def check(self) -> tuple[FloatArray, IntArray]:
         """Report what is wrong between rows; return labels, and the rows of bags without features.
@@ -105,10 +108,9 @@ class BagRows:
         across: bool = False,
     ) -> None:
         """Keep faults of rows with those of their files; ``across``: with another file's."""
-        for k, one in enumerate(self.files):
-            of_all = Found(one.found.file, self.row, one.found.called)
-            of_all.rows(rows[self.file[rows] == k], column, expected, found, remedy, most)
-            (one.across if across else one.found).take(of_all.kinds)
+        for k in np.unique(self.file[rows]).tolist():
+            of_file = self.across[k] if across else self.between[k]
+            of_file.rows(rows[self.file[rows] == k], column, expected, found, remedy, most)
 
     def bag(self, row: int) -> str:
         """Return the name of a row's bag, as a message has it."""

@@ -20,12 +20,11 @@ from flows.one_table import CheckedColumns
 from flows.records import json_files
 from flows.storage import InputFile
 from flows.tables import mixed
+from flows.tables.checks import Checker
 from flows.tables.mixed import CATEGORY
 from flows.tables.names import in_files, listed
-from flows.tables.partition import Together
 from flows.tables.roles import (
     Contents,
-    Taken,
     bounded,
     cells_of,
     column_rules,
@@ -94,23 +93,26 @@ def _keys(text: pa.Array) -> FloatArray:
     return np.asarray(keys[coded.indices.fill_null(len(keys) - 1).to_numpy()])
 
 
-def check_finite(rows: Together, taken: Taken) -> None:
+def check_finite(checker: Checker, rows: pa.Table) -> None:
     """Report numbers that are infinite."""
-    for name, cells in taken.cells.items():
-        if mixed.typed(cells):
-            values = cells.to_numpy(zero_copy_only=False)
-            infinite = np.flatnonzero(np.isinf(values))
-            if infinite.size:
-                remedy = "mend the cell or leave it empty"
-                rows.report(infinite, name, "a finite number", values, remedy)
+    for name in checker.table.others_in(rows.column_names):
+        if pa.types.is_floating(rows[name].type):
+            values = rows[name].to_numpy()
+            checker.found.rows(
+                np.flatnonzero(np.isinf(values)),
+                name,
+                "a finite number",
+                lambda row, values=values: str(values[row]),
+                "mend the cell or leave it empty",
+            )
 
 
 def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedColumns]) -> list[Fault]:
     """List what keeps these files from being fitted."""
     settings: ExpertSettings = checked[0].settings
     where = in_files([file.url for file in files])
-    contents = reduce(add, (one.contents for one in checked))
-    faults = unknown_columns([*checked[0].contents.seen], settings)
+    contents = reduce(add, (one.about.contents for one in checked))
+    faults = unknown_columns([*checked[0].about.contents.seen], settings)
     _, unclear = column_rules(contents.seen, settings)
     for fault, name in zip(unclear_faults(where, unclear, settings), unclear, strict=True):
         cells = [

@@ -58,7 +58,7 @@ NO_COLUMN = "none"
 def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedColumns]) -> list[Fault]:
     """List the columns that cannot be read."""
     settings: FeatureSettings = checked[0].settings
-    seen = merge_seen([one.contents.seen for one in checked])
+    seen = merge_seen([one.about.contents.seen for one in checked])
     orders = words_by_column(settings.ordered)
     named = {
         "categories": settings.categories,
