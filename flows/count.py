@@ -73,7 +73,7 @@ def count(
     settings = family.settings_from_input(source, settings)
     run = Run(family, source, RunPaths(target, new_run_id()), settings, Events())
     run.events.emit(Stage("check"))
-    look_at_files(run, whole=True)
+    look_at_files(run)
     storage.check_writable(target)
     _refuse_counts(target)
     replicates = len(read_sheet(run.files[0].url))

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
 from flows import storage
-from flows.faults import Fault
+from flows.faults import Fault, InputError
 from flows.records.runs import Dropped, Parameter, RunPaths, RunRecord
 from flows.settings import RunSettings
 from flows.settings.base import FILE
 from flows.storage import InputFile, Sources
+from flows.tables.checks import Kinds, faults_of
 from flows.tables.file_table import file_table_of
-from flows.tables.names import from_text
 from flows.tables.partition import Part
-from vbmodels.core.state import IntArray, State
+from vbmodels.core.state import State
 from vbmodels.tables.column_table import ColumnRead
 
 R = TypeVar("R")
@@ -31,7 +30,7 @@ class Checked:
 
     rows: int
     faults: tuple[Fault, ...] = ()
-    keys: Sequence[Hashable] | IntArray = ()  # names that may be in no other file, or digests
+    keys: Sequence[str] = ()  # names that may be in no other file
     row: str = field(default="row", kw_only=True)  # what a row is
     files: int = field(default=1, kw_only=True)  # of a sheet: those that it names
 
@@ -46,21 +45,38 @@ class CheckedPiece:
         The file.
     rows
         How many rows.
+    faults
+        What is wrong in them.
     names
-        Digests of their names, by `flows.tables.names.as_text`; empty where the file has none.
+        Their names, as JSON; empty where the file has none.
     about
         What else the family needs to know of them.
     """
 
     url: str
     rows: int
+    faults: Kinds = field(default_factory=dict)
     names: str = ""
     about: Any = None
 
 
-def names_of(pieces: Sequence[CheckedPiece]) -> IntArray:
-    """Return the digests of the names in some pieces."""
-    return np.concatenate([from_text(one.names) for one in pieces])
+class WrongRows(InputError):
+    """Some rows of a partition are not what its family declares; ``pieces``: of all its rows."""
+
+    def __init__(self, pieces: Sequence[CheckedPiece], faults: Sequence[Fault]) -> None:
+        super().__init__(faults)
+        self.pieces = tuple(pieces)
+
+
+def refuse_wrong(pieces: Sequence[CheckedPiece]) -> None:
+    """Raise `WrongRows` where some of a partition's rows are wrong."""
+    if faults := [fault for one in pieces for fault in faults_of(one.faults)]:
+        raise WrongRows(pieces, faults)
+
+
+def names_of(pieces: Sequence[CheckedPiece]) -> list[str]:
+    """Return the names in some pieces."""
+    return [name for one in pieces if one.names for name in json.loads(one.names)]
 
 
 @dataclass(frozen=True)
@@ -75,6 +91,8 @@ class Ingested:
         The family's own counts.
     checked
         What its check found, file by file, where the family checks as it reads.
+    faults
+        Why it was refused, in whole.
     """
 
     rows_read: int
@@ -82,6 +100,7 @@ class Ingested:
     dropped: tuple[Dropped, ...] = ()
     notes: dict[str, float] = field(default_factory=dict)
     checked: tuple[CheckedPiece, ...] = ()
+    faults: tuple[Fault, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -168,22 +187,22 @@ class Family(ABC):
 
     @abstractmethod
     def read_header(self, file: InputFile, settings: Any) -> Checked:
-        """List the faults that a file's footer shows; read no more than what cuts it.
+        """List the faults that a file's footer shows; read no more than what cuts it."""
 
-        Ingest checks the rows as it reads them. It raises `InputError` at the first fault; then
-        every file is checked whole, which reports all.
+    @abstractmethod
+    def check(self, part: Part, settings: Any) -> tuple[CheckedPiece, ...]:
+        """Read a partition's rows, and say what is wrong in them and what they hold.
+
+        `ingest` does so too, as it reads them, and raises `WrongRows`.
         """
 
     @abstractmethod
-    def check(self, file: InputFile, settings: Any) -> Checked:
-        """Read one file whole and list every fault in it."""
+    def merge(
+        self, file: InputFile, header: Checked, pieces: Sequence[CheckedPiece], settings: Any
+    ) -> Checked:
+        """Return the check of a whole file: the sum of its pieces, in the order of their rows.
 
-    @abstractmethod
-    def merge(self, file: InputFile, pieces: Sequence[CheckedPiece], settings: Any) -> Checked:
-        """Return what a check of the whole file would, from what ingest found in its pieces.
-
-        Where that cannot be said of pieces, what makes `validate_dataset` find a fault is enough:
-        a check of all files then decides.
+        ``header``: what `read_header` returned.
         """
 
     @abstractmethod
@@ -214,7 +233,7 @@ class Family(ABC):
 
     @abstractmethod
     def ingest(self, part: Part, settings: Any, paths: RunPaths) -> Ingested:
-        """Read, check, clean and store one partition."""
+        """Read, check, clean and store one partition; raise `WrongRows` where some are wrong."""
 
     @abstractmethod
     def prepare(

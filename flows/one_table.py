@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
@@ -12,20 +13,18 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 from flows import storage
-from flows.family import Checked, CheckedPiece, names_of
-from flows.faults import Fault, InputError
+from flows.family import Checked, CheckedPiece, names_of, refuse_wrong
+from flows.faults import Fault
 from flows.settings import RunSettings
 from flows.settings.tables import TableSettings
 from flows.storage import InputFile
 from flows.tables import partition
-from flows.tables.checks import MAX_ROWS, Checker
-from flows.tables.names import as_text, other_columns, shared_names
-from flows.tables.partition import Part, chunks
+from flows.tables.checks import MAX_ROWS, Checker, add_up, faults_of, repeated_names
+from flows.tables.names import other_columns, shared_names
+from flows.tables.partition import Part
 from flows.tables.roles import LABEL, Contents, OddCell, Taken, odd_cells, take
 from flows.tables.table import Table
 from vbmodels.tables.seen import Seen
-
-_CONTENTS = TypeAdapter(Contents)
 
 
 class ReadsOneTable:
@@ -39,13 +38,10 @@ class ReadsOneTable:
         What every file is to be.
     suffixes
         Endings of files that are read.
-    checked_rows
-        Most rows that are checked at once, where checking takes much more memory than the rows.
     """
 
     table: Table
     suffixes: tuple[str, ...] = storage.SUFFIXES
-    checked_rows: int | None = None
 
     def about(self, rows: pa.Table) -> Any:
         """Return what else `whole` needs to know of some rows of a file, as plain values."""
@@ -58,34 +54,36 @@ class ReadsOneTable:
         """Return the check of a file, with what its rows are about; no rows: of its header."""
         return checked
 
-    def check(self, file: InputFile, settings: Any) -> Checked:
-        """List what a file has that the table does not allow."""
-        checker = Checker(self.table.of(settings), file.url)
-        slabs = checker.chunks(chunks(file.url, self.checked_rows))
-        about = [self.about(rows) for rows in slabs]
-        checker.found.add(*self.column_faults(file.url, checker.columns))
-        found = Checked(checker.rows, tuple(checker.found.faults()), checker.names)
-        return self.whole(file.url, found, about, settings)
-
     def read_header(self, file: InputFile, settings: Any) -> Checked:
         """List the faults that a file's footer shows."""
-        try:
-            checker, _ = partition.read_header(file.url, self.table.of(settings))
-        except InputError as error:
-            return Checked(0, error.faults)
+        checker, _ = partition.read_header(file.url, self.table.of(settings))
         # Which names it has is not known yet; that it has some is.
         keys = (file.url,) if checker.named else ()
         checker.found.add(*self.column_faults(file.url, checker.columns))
-        return self._of_columns(checker, keys, settings)
+        found = Checked(checker.rows, checker.found.faults(), keys)
+        return self._of_header(found, checker, settings)
 
-    def _of_columns(self, checker: Checker, keys: tuple[str, ...], settings: Any) -> Checked:
-        found = Checked(checker.rows, tuple(checker.found.faults()), keys)
+    def _of_header(self, found: Checked, checker: Checker, settings: Any) -> Checked:
         return self.whole(checker.found.file, found, (), settings)
 
-    def merge(self, file: InputFile, pieces: Sequence[CheckedPiece], settings: Any) -> Checked:
-        """Return what the pieces of a file say of it."""
-        found = Checked(sum(piece.rows for piece in pieces), (), names_of(pieces))
-        return self.whole(file.url, found, [piece.about for piece in pieces], settings)
+    def check(self, part: Part, settings: Any) -> tuple[CheckedPiece, ...]:
+        """Say what is wrong in a partition's rows, and what they hold."""
+        return self._read(part, self.table.of(settings))[1]
+
+    def merge(
+        self, file: InputFile, header: Checked, pieces: Sequence[CheckedPiece], settings: Any
+    ) -> Checked:
+        """Return the check of a whole file."""
+        return self.whole(
+            file.url, self._sum(file, pieces, settings), [one.about for one in pieces], settings
+        )
+
+    def _sum(self, file: InputFile, pieces: Sequence[CheckedPiece], settings: Any) -> Checked:
+        rows, names = sum(one.rows for one in pieces), names_of(pieces)
+        faults = faults_of(add_up(one.faults for one in pieces))
+        if len(names) == rows:
+            faults += tuple(repeated_names(self.table.of(settings), file.url, names))
+        return Checked(rows, faults, names)
 
     def validate_dataset(
         self, files: Sequence[InputFile], checked: Sequence[Checked]
@@ -105,27 +103,54 @@ class ReadsOneTable:
 
         Raises
         ------
-        InputError
+        WrongRows
             If the table does not allow one of them.
         """
         table = self.table.of(settings)
+        rows, pieces = self._read(part, table)
+        refuse_wrong(pieces)
+        return partition.merge(rows, table), pieces
+
+    def _read(self, part: Part, table: Table) -> tuple[list[pa.Table], tuple[CheckedPiece, ...]]:
         rows, pieces = [], []
-        for s, checker, own in partition.checked(part, table):
+        for checker, own in partition.checked(part, table):
+            checker.found.add(*self.column_faults(checker.found.file, checker.columns))
             rows.append(own)
-            digests = as_text(checker.digests)
-            pieces.append(CheckedPiece(s.url, checker.rows, digests, self.about(own)))
-        return partition.merge(rows, table), tuple(pieces)
+            pieces.append(_piece(checker, self.about(own)))
+        return rows, tuple(pieces)
+
+
+def _piece(checker: Checker, about: Any) -> CheckedPiece:
+    names = json.dumps(checker.names) if checker.names else ""
+    return CheckedPiece(checker.found.file, checker.rows, checker.found.kinds, names, about)
 
 
 @dataclass(frozen=True)
-class CheckedColumns(Checked):
-    """What a check found of a file's columns, and the settings of the run.
+class AboutColumns:
+    """What rows of a file hold; the sum of two is that of both.
 
     ``odd`` are the first cells that are no numbers, of columns of which others are.
     """
 
     contents: Contents = field(default_factory=Contents)
-    odd: Mapping[str, tuple[OddCell, ...]] = field(default_factory=dict)
+    odd: dict[str, list[OddCell]] = field(default_factory=dict)
+
+    def __add__(self, other: AboutColumns) -> AboutColumns:
+        odd = {
+            name: (self.odd.get(name, []) + other.odd.get(name, []))[:MAX_ROWS]
+            for name in dict.fromkeys([*self.odd, *other.odd])
+        }
+        return AboutColumns(self.contents + other.contents, odd)
+
+
+_ABOUT = TypeAdapter(AboutColumns)
+
+
+@dataclass(frozen=True)
+class CheckedColumns(Checked):
+    """What a check found of a file's columns, and the settings of the run."""
+
+    about: AboutColumns = field(default_factory=AboutColumns)
     settings: Any = None
 
 
@@ -145,41 +170,25 @@ class ReadsColumns(ReadsOneTable):
     ``require_labels`` lists.
     """
 
-    def check(self, file: InputFile, settings: Any) -> CheckedColumns:
-        """List what a file has that the table does not allow, and count what it holds."""
-        checker = Checker(self.table.of(settings), file.url)
-        contents = Contents()
-        odd: dict[str, tuple[OddCell, ...]] = {}
-        try:
-            for rows in checker.chunks(chunks(file.url)):
-                taken = take(rows, checker, settings)
-                contents += taken.contents
-                self.check_cells(checker, taken)
-                for name in taken.cells:
-                    odd[name] = odd.get(name, ())
-                    odd[name] += odd_cells(
-                        taken, name, checker.found.first, MAX_ROWS - len(odd[name])
-                    )
-                del rows, taken  # before the next are read
-        except InputError as error:
-            return CheckedColumns(0, error.faults)
-        numbers = {name: cells for name, cells in odd.items() if contents.seen[name].numbers}
-        faults = tuple(checker.found.faults())
-        return CheckedColumns(checker.rows, faults, checker.names, contents, numbers, settings)
+    def check_cells(self, checker: Checker, rows: pa.Table) -> None:
+        """Report what a family does not take among a file's cells of columns without a role."""
 
-    def check_cells(self, checker: Checker, taken: Taken) -> None:
-        """Report what a family does not take among cells of columns without a role."""
-
-    def _of_columns(self, checker: Checker, keys: tuple[str, ...], settings: Any) -> Checked:
+    def _of_header(self, found: Checked, checker: Checker, settings: Any) -> Checked:
         seen = dict.fromkeys(checker.table.others_in(list(checker.columns)), Seen())
-        faults = tuple(checker.found.faults())
-        return CheckedColumns(checker.rows, faults, keys, Contents(seen), settings=settings)
+        about = AboutColumns(Contents(seen))
+        return CheckedColumns(found.rows, found.faults, found.keys, about, settings)
 
-    def merge(self, file: InputFile, pieces: Sequence[CheckedPiece], settings: Any) -> Checked:
-        """Return what the pieces of a file say of it."""
-        contents = reduce(add, (_CONTENTS.validate_python(one.about) for one in pieces))
-        rows = sum(one.rows for one in pieces)
-        return CheckedColumns(rows, (), names_of(pieces), contents, settings=settings)
+    def check(self, part: Part, settings: Any) -> tuple[CheckedPiece, ...]:
+        """Say what is wrong in a partition's rows, and what they hold."""
+        return tuple(piece for _, pieces in self._taken(part, settings) for piece in pieces)
+
+    def merge(
+        self, file: InputFile, header: Checked, pieces: Sequence[CheckedPiece], settings: Any
+    ) -> Checked:
+        """Return the check of a whole file."""
+        found = self._sum(file, pieces, settings)
+        about = reduce(add, (_ABOUT.validate_python(one.about) for one in pieces))
+        return CheckedColumns(found.rows, found.faults, found.keys, about, settings)
 
     def validate_dataset(
         self, files: Sequence[InputFile], checked: Sequence[Checked]
@@ -187,9 +196,9 @@ class ReadsColumns(ReadsOneTable):
         """List files with other columns than the first, and rows that two files share."""
         tables = columns_of(checked)
         labelled = LABEL in [column.name for column in self.table.columns] and not any(
-            one.contents.labels.counts or LABEL in one.settings.columns for one in tables
+            one.about.contents.labels.counts or LABEL in one.settings.columns for one in tables
         )
-        columns = [one.contents.seen for one in tables]
+        columns = [one.about.contents.seen for one in tables]
         faults = other_columns([file.url for file in files], columns, labelled)
         return faults + super().validate_dataset(files, checked)
 
@@ -198,25 +207,34 @@ class ReadsColumns(ReadsOneTable):
 
         Raises
         ------
-        InputError
+        WrongRows
             If the table, or the family, does not allow one of them.
         """
         taken, pieces = [], []
-        for checkers, rows in partition.checked_together(part, self.table.of(settings)):
-            first = checkers[0]
-            taken.append(take(rows, first, settings, len(checkers) == 1))
-            self.check_cells(first, taken[-1])
-            first.refuse()
-            # What rows of several files hold is said of the first: it is added up over files.
-            contents = taken[-1].contents
-            for checker in checkers:
-                about = _CONTENTS.dump_python(contents, mode="json", exclude_defaults=True)
-                digests = as_text(checker.digests)
-                pieces.append(CheckedPiece(checker.found.file, checker.rows, digests, about))
-                contents = Contents(dict.fromkeys(contents.seen, Seen()))
-            del rows  # before the next are read
+        for own, checked in self._taken(part, settings):
+            taken.append(own)
+            pieces += checked
+        refuse_wrong(pieces)
         contents = reduce(add, (one.contents for one in taken))
         return Rows(tuple(taken), contents, tuple(pieces))
+
+    def _taken(
+        self, part: Part, settings: TableSettings
+    ) -> Iterator[tuple[Taken, list[CheckedPiece]]]:
+        """Yield rows as they are kept, and what is found in those of each file."""
+        for files in partition.checked_together(part, self.table.of(settings)):
+            rows = pa.concat_tables([one for _, one in files])
+            taken = take(rows, files[0][0], settings, len(files) == 1)
+            # What rows of several files hold is said of the first: it is added up over files.
+            contents, pieces = taken.contents, []
+            for (checker, own), odd in zip(files, odd_cells(taken, files), strict=True):
+                self.check_cells(checker, own)
+                about = AboutColumns(contents, odd)
+                plain = _ABOUT.dump_python(about, mode="json", exclude_defaults=True)
+                pieces.append(_piece(checker, plain))
+                contents = Contents(dict.fromkeys(contents.seen, Seen()))
+            del rows, files, own  # before the next are read
+            yield taken, pieces
 
 
 def columns_of(checked: Sequence[Checked]) -> list[CheckedColumns]:

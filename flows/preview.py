@@ -227,7 +227,7 @@ def estimate(
             else:
                 run.events.emit(Stage("check"))
                 checking.complete_settings(run)
-                checking.look_at_files(run, whole=True)
+                checking.look_at_files(run, rows=True)
             of_headers = tuple(checking.file_warnings(run))
             rows = sum(one.rows for one in run.checked)
             row = run.checked[0].row if run.checked else "row"

@@ -86,7 +86,8 @@ def lax_copies(sources: dict[str, str]) -> list[str]:
         return own or any(lax(called) for called in calls[key])
 
     called = set().union(*calls.values()) if calls else set()
-    return sorted(k for k in called if lax(k) and functions[k][1].get("forceinline") != "True")
+    inlined = {"forceinline": "True", "inline": "'always'"}.items()
+    return sorted(k for k in called if lax(k) and not inlined & functions[k][1].items())
 
 
 def unstated(sources: dict[str, str]) -> list[str]:

@@ -15,13 +15,13 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 23936,
+    "statements of flows": 23923,
     "statements of vbmodels": 24645,
-    "words of English in flows' Python": 8773,
-    "words in templates": 5113,
+    "words of English in flows' Python": 8749,
+    "words in templates": 5111,
     "files of a folder of flows": 14,
     "files of a folder of vbmodels": 14,
-    "lines that the formatter skips": 9,
+    "lines that the formatter skips": 8,
     "nested conditional expressions": 0,
     "texts and lists times a condition": 0,
 }

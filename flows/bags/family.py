@@ -125,7 +125,7 @@ class BagsFamily(Family):
         except storage.StorageError:
             return settings  # the check says it
 
-    check = staticmethod(bags_check.check_file)
+    check = staticmethod(bags_check.check)
     read_header = staticmethod(bags_check.read_header)
     merge = staticmethod(bags_check.merge)
     require_labels = staticmethod(bags_check.require_labels)
@@ -137,8 +137,7 @@ class BagsFamily(Family):
         self, files: Sequence[InputFile], checked: Sequence[Checked]
     ) -> list[Fault]:
         """List what files say differently."""
-        urls = [file.url for file in files]
-        return bags_check.validate_runs(urls, bags_check.runs_in(checked))
+        return bags_check.validate_files(files, checked)
 
     def group_files(
         self, files: Sequence[InputFile], checked: Sequence[Checked]
@@ -166,6 +165,7 @@ class BagsFamily(Family):
     def ingest(self, part: Part, settings: BagSettings, paths: RunPaths) -> Ingested:
         """Group a partition's instances by bag."""
         checked = bags_check.check_part(part, settings)
+        bags_check.refuse(checked.pieces, settings)
         found = instances_of.read(
             checked.rows,
             part.index,

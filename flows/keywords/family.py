@@ -98,7 +98,6 @@ class Keywords(ReadsOneTable, Family):
     table = DOCUMENTS
     suffixes = (*storage.SUFFIXES, *storage.DOCUMENTS)
     settings = KeywordSettings
-    checked_rows = 2**13
 
     def threads(self, settings: KeywordSettings) -> bool:
         """Return whether the fit is compiled."""

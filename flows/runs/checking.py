@@ -1,15 +1,13 @@
 """Whether the input is what its family declares: every fault of all files at once.
 
 Every row is read once: footers say here how to cut the files, ingest checks the rows that it
-stores, and what it found is put together afterwards (`accept`). Only an input with a fault is read
-again, whole, file by file, so that the same sentences are in the same order wherever the first
-fault was met.
+stores, and what it found is added up afterwards (`accept`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -34,7 +32,7 @@ from flows.settings.tables import FileTableSettings
 from flows.storage import InputFile, Sources, StorageError
 from flows.tables.file_table import unmatched, with_file_table, without_table
 from flows.tables.names import listed
-from flows.tables.partition import unreadable
+from flows.tables.partition import Part, files_in, unreadable
 from flows.tables.roles import WEIGHT
 from flows.tables.table import Table, matches
 
@@ -69,22 +67,33 @@ def complete_settings(run: Run) -> None:
     run.settings = run.family.settings_from_input(run.source, settings)
 
 
-def look_at_files(run: Run, whole: bool = False) -> None:
-    """Read of every input file what says how to cut it; all of it where ``whole``.
+def look_at_files(run: Run, rows: bool = False) -> None:
+    """Read of every input file what says how to cut it; check all ``rows``, too.
 
-    Where that has a fault, the files are read whole, and all faults are raised at once.
+    Where that has a fault, the rows are checked, and all faults are raised at once.
     """
     files = _expand(run.source, run.family.suffixes)
     run.files = without_table(files, run.settings)
     _refuse_unknown_names(run)
-    if whole:
-        run.checked = _each(run, run.family.check)
-        _raise(_faults(run, run.checked))
-        return
-    run.checked = _each(run, run.family.read_header)
-    if faults := _faults(run, run.checked, rows=False):
-        _check_again(run)
-        raise InputError(faults)
+    run.checked = _headers(run)
+    faults = _faults(run, run.checked, rows=False)
+    if faults or rows:
+        try:
+            parts = run.family.plan(run.files, run.checked, run.settings)
+        except InputError as error:
+            parts, faults = [], faults or [*error.faults]
+        calls = [partial(_check, part, run.family, run.settings) for part in parts]
+        try:
+            found = in_threads(calls, storage.looks_at_once(run.files), run.on_progress("check"))
+        finally:
+            storage.release_decoded()
+        run.checked = _add_up(run, [piece for pieces in found for piece in pieces])
+        _refuse(run, _faults(run, run.checked, rows=bool(parts)) or faults)
+
+
+def _check(part: Part, family: Family, settings: RunSettings) -> tuple[CheckedPiece, ...]:
+    with reading_of(family, settings), storage.sharing(files_in([part])):
+        return family.check(part, settings)
 
 
 def _refuse_unknown_names(run: Run) -> None:
@@ -148,30 +157,27 @@ def file_warnings(run: Run) -> list[str]:
     ]
 
 
-@contextmanager
-def every_fault(run: Run) -> Iterator[None]:
-    """Raise all faults of all files where one was met in some rows."""
-    try:
-        yield
-    except InputError:
-        _check_again(run)
-        raise
-
-
 def accept(run: Run) -> None:
-    """Put together what ingest found in the rows of each file; refuse what is wrong between them.
+    """Put together what ingest found in the rows of each file; refuse what is wrong.
 
     What only has its header read in `Run.checked` is then checked.
     """
+    run.checked = _add_up(run, [piece for one in run.ingested for piece in one.checked])
+    refused = [fault for one in run.ingested for fault in one.faults]
+    _refuse(run, _faults(run, run.checked, rows=not refused) or refused)
+
+
+def _add_up(run: Run, found: Sequence[CheckedPiece]) -> list[Checked]:
+    """Return the checks of all files, of which some rows' are given."""
     pieces: dict[str, list[CheckedPiece]] = {}
-    for piece in (piece for one in run.ingested for piece in one.checked):
+    for piece in found:
         pieces.setdefault(piece.url, []).append(piece)
-    run.checked = [
-        run.family.merge(file, pieces[file.url], run.settings) if file.url in pieces else header
+    return [
+        run.family.merge(file, header, pieces[file.url], run.settings)
+        if file.url in pieces
+        else header
         for file, header in zip(run.files, run.checked, strict=True)
     ]
-    if _faults(run, run.checked):
-        _check_again(run)
 
 
 def refuse_unused(run: Run) -> None:
@@ -210,15 +216,15 @@ def all_dropped(run: Run) -> list[Dropped]:
     return total_dropped([*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped])
 
 
-def _check_again(run: Run) -> None:
-    """Read every file whole; where that finds faults, nothing can go on with a run of it."""
-    checked = _each(run, run.family.check)
+def _refuse(run: Run, faults: Sequence[Fault]) -> None:
+    """Raise faults, if there are any: nothing can go on with a run of such an input."""
+    if not faults:
+        return
     for file in run.files:  # what is found in another version of a file says nothing of the run
         storage.refuse_changed(file.url, file.fingerprint)
-    faults = _faults(run, checked)
     # A resumed run is held once its input is known to be what it began with.
-    run.is_refused = bool(faults) and run.lock is not None
-    _raise(faults)
+    run.is_refused = run.lock is not None
+    raise InputError(faults)
 
 
 def _raise(faults: Sequence[Fault]) -> None:
@@ -238,21 +244,18 @@ def _expand(source: Sources, suffixes: Sequence[str]) -> list[InputFile]:
         raise InputError([unreadable(where, error)]) from error
 
 
-def _each(run: Run, check: Callable[[InputFile, RunSettings], Checked]) -> list[Checked]:
+def _headers(run: Run) -> list[Checked]:
     """Look at every file, several at once: that is mostly waiting for storage."""
-    calls = [partial(_carefully, check, file, run.family, run.settings) for file in run.files]
+    calls = [partial(_look_at, file, run.family, run.settings) for file in run.files]
     return in_threads(calls, storage.looks_at_once(run.files), run.on_progress("check"))
 
 
-def _carefully(
-    check: Callable[[InputFile, RunSettings], Checked],
-    file: InputFile,
-    family: Family,
-    settings: RunSettings,
-) -> Checked:
+def _look_at(file: InputFile, family: Family, settings: RunSettings) -> Checked:
     try:
         with reading_of(family, settings), storage.sharing([file]):
-            return check(file, settings)
+            return family.read_header(file, settings)
+    except InputError as error:
+        return Checked(0, error.faults)
     except storage.TransientStorageError:
         raise
     except StorageError as error:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from flows import storage
-from flows.family import Family, Ingested
+from flows.family import Family, Ingested, WrongRows
 from flows.faults import InputError, shown
 from flows.fit.executor import in_threads
 from flows.fit.job import digest_of
@@ -41,7 +41,7 @@ from flows.runs.resume import (
 )
 from flows.settings import RunSettings
 from flows.storage import DamagedError, InputFile, StorageError
-from flows.tables.partition import Part
+from flows.tables.partition import Part, files_in
 from vbmodels.core.algorithm import Continuable
 
 log = logging.getLogger("vbflows.pipeline")
@@ -339,8 +339,9 @@ def ingest_parts(run: Run, parts: Sequence[Part]) -> list[Ingested]:
         # With the index: what a part leaves is stored under it.
         of = (f"{part.index}:{part.fingerprint}" for part in own)
         key = key_of("ingest", run.family.name, settings, *of)
-        contents = storage.small_files.to_send(_files(own)) if run.compute.size else {}
+        contents = storage.small_files.to_send(files_in(own)) if run.compute.size else {}
         groups.append(_Group(own, key, contents))
+    storage.delete(_mark(run.paths))  # of an attempt before
     try:
         found = run.each("ingest", _ingested, groups, run.family, run.settings, run.paths)
     finally:
@@ -351,7 +352,10 @@ def ingest_parts(run: Run, parts: Sequence[Part]) -> list[Ingested]:
 def _ingested(
     group: _Group, family: Family, settings: RunSettings, paths: RunPaths
 ) -> list[Ingested]:
-    """Return what partitions have become: as an earlier attempt kept it, else made now and kept."""
+    """Return what partitions have become: as an earlier attempt kept it, else made now and kept.
+
+    Once some rows of the run were refused, the others are checked alone, and nothing is kept.
+    """
     url = storage.join(paths.work, "kept", f"{group.key}.json")
     if storage.exists(url):
         try:
@@ -360,30 +364,40 @@ def _ingested(
                 return kept.result
         except storage.DamagedError as error:
             log.warning("a kept result is damaged and made again: %s", error)
+    if storage.exists(_mark(paths)):
+        return _made(group, family, settings, None)
     made = _Kept(key=group.key, result=_made(group, family, settings, paths))
     content = json_files.dumped(made)
     storage.write_bytes(url, content)
+    if any(one.faults for one in made.result):
+        storage.write_bytes(_mark(paths), b"")
     return json_files.parsed(content, _Kept, url).result  # as it will be read again
 
 
-def _made(group: _Group, family: Family, settings: RunSettings, paths: RunPaths) -> list[Ingested]:
-    files = _files(group.parts)
-    results = []
+def _mark(paths: RunPaths) -> str:
+    """Where it is marked that rows were refused."""
+    return storage.join(paths.work, "refused")
+
+
+def _made(
+    group: _Group, family: Family, settings: RunSettings, paths: RunPaths | None
+) -> list[Ingested]:
+    """Ingest partitions; without ``paths``, and from one that is wrong on, check the rows alone."""
+    files, made = files_in(group.parts), list[Ingested]()
     with storage.sharing(files, group.contents):
-        try:
-            for part in group.parts:
-                storage.fetch_ahead([s.url for s in part.slices])
-                results.append(family.ingest(part, settings, paths))
-        except InputError:
-            _refuse_changed(files)  # what changes while it is read looks wrong
-            raise
+        for part in group.parts:
+            storage.fetch_ahead([s.url for s in part.slices])
+            try:
+                if paths is None or any(one.faults for one in made):
+                    made.append(Ingested(part.rows, 0, checked=family.check(part, settings)))
+                else:
+                    made.append(family.ingest(part, settings, paths))
+            except InputError as error:
+                pieces = error.pieces if isinstance(error, WrongRows) else ()
+                made.append(Ingested(part.rows, 0, checked=pieces, faults=error.faults))
         # After reading: what was read is then what was looked at.
         _refuse_changed(files)
-    return results
-
-
-def _files(parts: Sequence[Part]) -> list[InputFile]:
-    return sorted({s.file for part in parts for s in part.slices}, key=lambda file: file.url)
+    return made
 
 
 def _refuse_changed(files: Sequence[InputFile]) -> None:

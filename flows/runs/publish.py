@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -175,7 +176,7 @@ def _numbers(paths: RunPaths, record: RunRecord) -> dict[str, Any]:
         "rows_kept": record.rows_kept,
         "warnings": record.warnings,
         "notes": record.notes,
-        "columns": [one.as_json() for one in record.columns],
+        "columns": [asdict(one) for one in record.columns],
         "dropped": [one.model_dump() for one in record.dropped],
         "results": record.results,
     }

@@ -1,23 +1,22 @@
-"""Whether files are what a table declares: read slab by slab, every fault with its row.
+"""Whether rows are what a table declares: every fault with its row, added up over partitions.
 
-What only one family knows of its rows it looks for itself, in the chunks that a `Checker` hands
-on, and reports in the same place (`Checker.found`)."""
+What only one family knows of its rows it looks for itself, in the rows that a `Checker` hands on,
+and reports in the same place (`Checker.found`)."""
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.faults import Fault, InputError, shown
+from flows.faults import Fault, shown
 from flows.tables import reading
 from flows.tables.cells import as_it_comes, cast, decoded, is_text, of_codes, words_for
-from flows.tables.names import Places, digests_of, row_of, seen_before
+from flows.tables.names import row_of, seen_before
 from flows.tables.table import Column, Table
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
@@ -75,26 +74,98 @@ MAX_ROWS = 20
 """Rows named for one kind of fault in one column; the rest is counted in one more sentence."""
 
 
-class Found:
-    """The faults of one file, gathered slab by slab: of each kind the first rows, and how many.
+@dataclass(frozen=True)
+class Kind:
+    """Faults of one kind in rows of a file; the sum of two is that of both.
 
-    ``file``: its name, for messages.
+    Attributes
+    ----------
+    faults
+        The first ones, by row.
+    more
+        How many there are beyond these.
+    most
+        How many are named.
+    rest
+        How the others are said: in a sentence of their own, as cells in the first one's, or not at
+        all, as they say the same.
     """
 
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self.first = 0  # row of the file at which the rows being read begin
-        self.called: Mapping[str, str] = {}  # what the file calls columns otherwise
-        self._kinds: dict[Hashable, list[Fault]] = {}
-        self._more: Counter[Hashable] = Counter()
+    faults: list[Fault]
+    more: int = 0
+    most: int = MAX_ROWS
+    rest: Literal["rows", "cells", "none"] = "rows"
+
+    def __add__(self, other: Kind) -> Kind:
+        most = max(self.most, other.most)
+        faults = sorted([*self.faults, *other.faults], key=lambda fault: fault.row or 0)
+        more = self.more + other.more + len(faults[most:])
+        return Kind(faults[:most], more, most, self.rest)
+
+    def listed(self) -> list[Fault]:
+        """List them, and how many there are more."""
+        if not self.more or self.rest == "none":
+            return self.faults
+        first = self.faults[0]
+        if self.rest == "rows":
+            others = replace(first, found=f"the same in {self.more} more rows", row=None)
+            return [*self.faults, others]
+        return [replace(first, found=f"{first.found} and {self.more:,} more such cells")]
+
+
+Kinds = dict[str, Kind]
+"""Faults by what sets their kind apart."""
+
+
+def add_up(parts: Iterable[Kinds]) -> Kinds:
+    """Add the faults in several parts of a file."""
+    total: Kinds = {}
+    for part in parts:
+        for name, kind in part.items():
+            total[name] = total[name] + kind if name in total else kind
+    return total
+
+
+def faults_of(kinds: Kinds) -> tuple[Fault, ...]:
+    """List faults, kind by kind."""
+    return tuple(fault for kind in kinds.values() for fault in kind.listed())
+
+
+class Found:
+    """Faults in rows of a file: of each kind the first ones, and how many.
+
+    Attributes
+    ----------
+    file
+        Its name, for messages.
+    rows_of
+        Numbers of the rows in the file, from 0, or only that of the first.
+    called
+        What the file calls columns otherwise.
+    kinds
+        The faults.
+    """
+
+    def __init__(
+        self, file: str, rows_of: int | IntArray = 0, called: Mapping[str, str] | None = None
+    ) -> None:
+        self.file, self.rows_of, self.called = file, rows_of, called or {}
+        self.kinds: Kinds = {}
 
     def __bool__(self) -> bool:
-        return bool(self._kinds)
+        return bool(self.kinds)
+
+    def number_of(self, row: int) -> int:
+        """Return the number in the file, from 1, of a row, which counts from 0."""
+        return 1 + int(self.rows_of + row if isinstance(self.rows_of, int) else self.rows_of[row])
 
     def add(self, *faults: Fault) -> None:
         """Keep faults of the whole file or column, each once."""
         for fault in faults:
-            self._kinds.setdefault(fault, [fault])
+            name = self.called.get(fault.column or "", fault.column)
+            self.kinds.setdefault(
+                repr(replace(fault, row=None)), Kind([replace(fault, column=name)], 0, 1, "none")
+            )
 
     def rows(
         self,
@@ -104,37 +175,33 @@ class Found:
         found: Said,
         remedy: str | None = None,
         most: int = MAX_ROWS,
+        count: int | None = None,
+        rest: Literal["rows", "cells"] = "rows",
     ) -> None:
-        """Keep one fault of each of the first rows, which count from 0 in the present slab."""
+        """Keep one fault of each of the first rows, which count from 0.
+
+        ``count``: of such rows, where these are the first alone.
+        """
         if not len(rows):
             return
-        kind = column, expected if isinstance(expected, str) else None, remedy
-        kept = self._kinds.setdefault(kind, [])
-        new = [int(row) for row in rows[: max(0, most - len(kept))]]
-        self._more[kind] += len(rows) - len(new)
-        kept += [
+        name = repr((column, expected if isinstance(expected, str) else None, remedy))
+        faults = [
             Fault(
                 self.file,
                 _said(expected, row),
                 _said(found, row),
-                column,
-                self.first + row + 1,
+                self.called.get(column or "", column),
+                self.number_of(row),
                 remedy,
             )
-            for row in new
+            for row in map(int, rows[:most])
         ]
+        more = (len(rows) if count is None else count) - len(faults)
+        self.kinds = add_up([self.kinds, {name: Kind(faults, more, most, rest)}])
 
-    def faults(self) -> list[Fault]:
+    def faults(self) -> tuple[Fault, ...]:
         """List them, kind by kind."""
-        listed = []
-        for kind, kept in self._kinds.items():
-            listed += kept
-            if more := self._more[kind]:
-                listed.append(replace(kept[0], found=f"the same in {more} more rows", row=None))
-        return [
-            replace(fault, column=self.called.get(fault.column or "", fault.column))
-            for fault in listed
-        ]
+        return faults_of(self.kinds)
 
 
 def _said(part: Said, row: int) -> str:
@@ -142,21 +209,23 @@ def _said(part: Said, row: int) -> str:
 
 
 class Checker:
-    """Reads a file as a declared table and gathers what is wrong.
+    """Reads rows of a file as a declared table and gathers what is wrong.
 
     Attributes
     ----------
     found
         The faults so far.
     rows
-        The number of rows so far.
+        The number of rows.
     columns
-        The names of the file's columns, once a slab of it was read.
+        The names of the file's columns.
+    names
+        The names of the rows.
     numbers
         What columns of text hold that are read as numbers.
     """
 
-    def __init__(self, table: Table, file: str, rows_of: IntArray | None = None) -> None:
+    def __init__(self, table: Table, file: str, rows_of: int | IntArray = 0) -> None:
         """Begin with a file.
 
         Parameters
@@ -164,28 +233,16 @@ class Checker:
         table, file
             What the file is to be, and its name.
         rows_of
-            Numbers of the rows in the file, from 0, where these are only some.
+            Numbers of the rows in the file, from 0, or only that of the first.
         """
-        self.table, self.rows_of = table, rows_of
-        self.found = Found(file)
-        self.found.called = table.called
+        self.table = table
+        self.found = Found(file, rows_of, table.called)
         self.rows = 0
         self.columns: tuple[str, ...] = ()
         self.separator = ""  # of columns, in a file of text
+        self.names: list[str] = []
         self.numbers = reading.SeenNumbers()  # in columns of text
-        self._known = False  # whether the names of its columns were looked at
         self._theirs: tuple[str, ...] = ()  # the names of its columns as the file has them
-        self._names: list[list[str]] = []
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the rows; none where something is wrong."""
-        return () if self.found else tuple(itertools.chain(*self._names))
-
-    @property
-    def digests(self) -> IntArray:
-        """The names of the rows as digests."""
-        return digests_of(itertools.chain(*self._names))
 
     @property
     def named(self) -> bool:
@@ -194,13 +251,8 @@ class Checker:
 
     @property
     def where(self) -> Callable[[int], str]:
-        """Says where a row of the present slab is."""
-        return row_of(self.found.file, self.found.first if self.rows_of is None else self.rows_of)
-
-    def refuse(self) -> None:
-        """Raise `InputError` where something was found."""
-        if self.found:
-            raise InputError(self.found.faults())
+        """Says where a row is."""
+        return row_of(self.found.file, self.found.rows_of)
 
     def read_header(self, header: pa.Table, rows: int) -> None:
         """Check what a file's footer says.
@@ -208,59 +260,30 @@ class Checker:
         ``header``: its columns, without rows. ``rows``: the number of its rows.
         """
         self.rows = rows
-        self._head(self._parse_cells(header)[0])
+        parsed = self._parse_cells(header)
+        if parsed is not None:
+            self._head(parsed[0])
         if not rows:
-            self._none()
+            self.found.add(
+                Fault(
+                    self.found.file,
+                    f"at least one {self.table.row}",
+                    "0 rows",
+                    remedy="leave the file out or fill it",
+                )
+            )
 
-    def chunks(self, pieces: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.Table]:
-        """Check a file given as (first row, rows); yield its columns as they are declared.
+    def read(self, given: pa.Table) -> pa.Table:
+        """Check rows; return their columns as they are declared.
 
         Columns that cannot be read are left out, and values that are not allowed are null.
         """
-        wrong: set[str | None] | None = None
-        for first, given in pieces:
-            self.found.first = first
-            self.rows += given.num_rows
-            given, misspelt = self._parse_cells(given)
-            if wrong is None:
-                wrong = self._head(given)
-            if given.num_rows:
-                read = self._read(given, wrong | misspelt)
-                given = None  # of a slab no more is held than is handed on
-                yield read
-                read = None
-        row, found = self.table.row, self.found
-        if not self.rows:
-            self._none()
-        if self.table.id is not None and sum(map(len, self._names)) == self.rows:
-            again, at = seen_before(self._names), Places(self._names)
-            found.first = 0
-            if again and self.table.others is not None:
-                self._repeated(again, at)
-                return
-            found.rows(
-                list(again),
-                self.table.id.name,
-                "a name used once",
-                lambda place: f"{at.name(place)!r}, which row {again[place] + 1} has too",
-                f"give every {row} its own name",
-            )
-
-    def _repeated(self, again: Mapping[int, int], at: Places) -> None:
-        """Say once that a column of names is none: it repeats."""
-        place, before = min(again.items())
-        name = self.table.id.name if self.table.id else ""
-        theirs = self.table.called.get(name, name)
-        more = f", and {len(again) - 1:,} more that repeat" if len(again) > 1 else ""
-        self.found.add(
-            Fault(
-                self.found.file,
-                f"a name of its own for every {self.table.row}",
-                f"{at.name(place)!r} in rows {before + 1} and {place + 1}{more}",
-                theirs,
-                remedy=f"if it names no {self.table.row}, leave it out (--exclude {theirs})",
-            )
-        )
+        self.rows = given.num_rows
+        parsed = self._parse_cells(given)
+        if parsed is None:
+            return pa.table({})
+        cells, misspelt = parsed
+        return self._read(cells, self._head(cells) | misspelt)
 
     def _head(self, given: pa.Table) -> set[str | None]:
         """Report columns that are missing or cannot be read; return the latter."""
@@ -269,38 +292,19 @@ class Checker:
         self.columns = tuple(given.column_names)
         return {fault.column for fault in faults}
 
-    def _none(self) -> None:
-        self.found.add(
-            Fault(
-                self.found.file,
-                f"at least one {self.table.row}",
-                "0 rows",
-                remedy="leave the file out or fill it",
-            )
-        )
+    def _parse_cells(self, given: pa.Table) -> tuple[pa.Table, set[str | None]] | None:
+        """Read a file's columns, and cells of text as the values they denote; report others.
 
-    def _parse_cells(self, given: pa.Table) -> tuple[pa.Table, set[str | None]]:
-        """Read a file's columns, and cells of text as the values they denote; report others."""
-        if not self._known:
-            self.separator = reading.separator_of(given.schema)
-            self._known = True
-            self._theirs = tuple(given.column_names)
+        None where columns cannot be put together.
+        """
+        self.separator = reading.separator_of(given.schema)
+        self._theirs = tuple(given.column_names)
+        self.numbers.where = self.where
         try:
-            self.numbers.where = self.where
             given = reading.given(self.table, given, self.numbers)
         except reading.UnreadableCells as error:
-            more = f" and {error.count - 1:,} more such cells" if error.count > 1 else ""
-            expected, remedy = error.expected, "correct these cells, or name them as missing"
-            remedy += " (--set missing=WORD)"
-            if not error.is_label:
-                remedy += f", or leave the column out (--exclude {error.column})"
-            if error.other:
-                sign = {",": "point", ".": "comma"}[error.other]
-                expected += f", with a decimal {sign} as in the first rows"
-                remedy = f"write a column's numbers in one way, or --set decimal={error.other}"
-            cell = f"{shown(error.cell)}{more}"
-            self.found.rows([error.row], error.column, expected, cell, remedy)
-            raise InputError(self.found.faults()) from error
+            self._unreadable(error)
+            return None
         read, wrong = reading.spelt(self.table, given)
         for name, cells in wrong.items():
             self.found.rows(
@@ -311,6 +315,19 @@ class Checker:
                 self.table.declared([name])[name].remedy,
             )
         return read, set(wrong)
+
+    def _unreadable(self, error: reading.UnreadableCells) -> None:
+        """Report cells of a column of numbers that are none."""
+        expected, remedy = error.expected, "correct these cells, or name them as missing"
+        remedy += " (--set missing=WORD)"
+        if not error.is_label:
+            remedy += f", or leave the column out (--exclude {error.column})"
+        if error.other:
+            sign = {",": "point", ".": "comma"}[error.other]
+            expected += f", with a decimal {sign} as in the first rows"
+            remedy = f"write a column's numbers in one way, or --set decimal={error.other}"
+        cell, count = shown(error.cell), error.count
+        self.found.rows([error.row], error.column, expected, cell, remedy, 1, count, "cells")
 
     def _read(self, given: pa.Table, wrong: set[str | None]) -> pa.Table:
         read: dict[str, pa.ChunkedArray | pa.Array] = {}
@@ -371,7 +388,7 @@ class Checker:
                 f"give every {column.names} a name",
             )
             if column.unique:
-                self._names.append(pc.fill_null(cells, "").to_pylist())
+                self.names = pc.fill_null(cells, "").to_pylist()
         if pa.types.is_list(column.arrow):
             if column.finite:
                 self._finite(cells, column, name)
@@ -443,6 +460,38 @@ class Checker:
             lambda row: str(own[row]),
             f"give each {other.removesuffix('s')} its {name}, or leave the list null",
         )
+
+
+def repeated_names(table: Table, file: str, names: Sequence[str]) -> list[Fault]:
+    """List the names that rows of a file share.
+
+    Where names are a column like the others, say once that it is none.
+    """
+    again = seen_before(names)
+    if table.id is None or not again:
+        return []
+    found, column = Found(file, called=table.called), table.id.name
+    if table.others is None:
+        found.rows(
+            list(again),
+            column,
+            "a name used once",
+            lambda row: f"{names[row]!r}, which row {again[row] + 1} has too",
+            f"give every {table.row} its own name",
+        )
+        return [*found.faults()]
+    place, before = min(again.items())
+    theirs = table.called.get(column, column)
+    more = f", and {len(again) - 1:,} more that repeat" if len(again) > 1 else ""
+    return [
+        Fault(
+            file,
+            f"a name of its own for every {table.row}",
+            f"{names[place]!r} in rows {before + 1} and {place + 1}{more}",
+            theirs,
+            remedy=f"if it names no {table.row}, leave it out (--exclude {theirs})",
+        )
+    ]
 
 
 def lengths_of(lists: pa.ListArray) -> IntArray:

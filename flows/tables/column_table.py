@@ -16,6 +16,7 @@ from vbmodels.tables.answers import several_answers
 from vbmodels.tables.column_table import ColumnRead
 from vbmodels.tables.columns import (
     NumberForm,
+    Reason,
     Rule,
     doubtful,
     looks_like_design,
@@ -206,7 +207,7 @@ def summary(columns: Sequence[ColumnRead]) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for one in columns:
         if one.left_out:
-            reasons.setdefault(one.used.removeprefix("left out: "), []).append(one.name)
+            reasons.setdefault(str(one.reason), []).append(one.name)
     return lines + [f"left out: {_some(names)} ({why})" for why, names in reasons.items()]
 
 
@@ -239,15 +240,17 @@ def declared(
     table: Table, files: Sequence[Sequence[str]], called: Mapping[str, str]
 ) -> tuple[ColumnRead, ...]:
     """Return all files' columns by what a table calls them that declares all that is read."""
-    none = ("", f"left out: no column of {table.name} is called so")
-    ours = {called.get(one.name, one.name): (str(one.type), one.name) for one in table.columns}
+    none = ("", Reason("other", f"no column of {table.name} is called so"))
+    ours: dict[str, tuple[str, str | Reason]] = {
+        called.get(one.name, one.name): (str(one.type), one.name) for one in table.columns
+    }
     has = Counter(name for names in files for name in dict.fromkeys(names))
     found = []
     for name, count in has.items():
         whole = next((one for one in ours if name != one and matches(name, one)), name)
-        kind, used = ours.get(name, ours.get(whole, none))
+        kind, use = ours.get(name, ours.get(whole, none))
         some = f"in {count:,} of {len(files):,} files" if count < len(files) else ""
-        found.append(ColumnRead(name, kind, None, some, used))
+        found.append(ColumnRead.of(name, kind, None, some, use))
     return tuple(found)
 
 
@@ -290,7 +293,8 @@ def in_lines(columns: Sequence[ColumnRead], most: int = 60, width: int = 0) -> l
     most_of = (_MOST_WIDTH, _KIND_WIDTH, _MOST_WIDTH, _MOST_WIDTH)
     widths = [min(max(len(row[i]) for row in cells), most_of[i]) for i in range(4)]
     room = (width or 10 * _MOST_WIDTH) - sum(widths[:3]) - 8
-    plain = max(min(len(row[4]), _SHORT) for row in cells if not row[4].startswith("left out"))
+    uses = [HEADINGS[4], *(one.used for one in columns[:most] if not one.left_out)]
+    plain = max(min(len(use), _SHORT) for use in uses)
     widths[3] = min(widths[3], max(room - plain, _LEAST_WIDTH))
     empty = {i for i in (2, 3) if not any(row[i] for row in cells[1:])}  # not counted
     lines = []

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import html
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -19,43 +18,18 @@ from flows.tables.table import Table
 from vbmodels.core.state import IntArray
 
 
-class Places:
-    """Names of several lists, found by their place in all of them."""
-
-    def __init__(self, names: Sequence[Sequence[Hashable] | IntArray]) -> None:
-        self._names = names
-        self.starts = np.cumsum([0, *map(len, names)])
-
-    def of(self, place: int) -> tuple[int, int]:
-        """Return (number of the list, place in it)."""
-        number = int(np.searchsorted(self.starts, place, side="right")) - 1
-        return number, place - int(self.starts[number])
-
-    def name(self, place: int) -> Hashable:
-        """Return a name."""
-        number, row = self.of(place)
-        return self._names[number][row]
-
-
-def seen_before(names: Sequence[Sequence[Hashable] | IntArray]) -> dict[int, int]:
+def seen_before(names: Sequence[str]) -> dict[int, int]:
     """Return the places of names that occur at an earlier place too, with their first place.
 
-    No table of all names is made: their hashes are sorted, and only names with equal ones are
-    compared. Empty names are not. Names may be their digests.
+    Empty names are not compared.
+
+    >>> seen_before(["a", "b", "", "a", ""])
+    {3: 0}
     """
-    at = Places(names)
-    every = itertools.chain.from_iterable(names)
-    prints = np.fromiter(map(hash, every), np.int64, int(at.starts[-1]))
-    order = np.argsort(prints, kind="stable")
-    same = np.flatnonzero(prints[order][1:] == prints[order][:-1])
-    first: dict[Hashable, int] = {}
-    again = {}
-    for place in np.unique(np.concatenate([order[same], order[same + 1]])).tolist():
-        name = at.name(place)
-        before = first.setdefault(name, place)
-        if name and before != place:
-            again[place] = before
-    return again
+    codes = pa.array(names, pa.large_string()).dictionary_encode().indices.to_numpy()
+    _, first = np.unique(codes, return_index=True)
+    again = np.flatnonzero(first[codes] != np.arange(len(codes)))
+    return {place: int(first[codes[place]]) for place in again.tolist() if names[place]}
 
 
 def row_names(rows: int, url: str, start: int) -> pa.Array:
@@ -104,20 +78,6 @@ def digests_of(texts: Iterable[str]) -> IntArray:
     return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 
 
-def as_text(numbers: IntArray) -> str:
-    """Return whole numbers, such as digests, as a text to be kept in JSON.
-
-    >>> from_text(as_text(np.array([3, -1]))).tolist()
-    [3, -1]
-    """
-    return base64.b64encode(numbers.astype("<i8").tobytes()).decode()
-
-
-def from_text(text: str) -> IntArray:
-    """Read what `as_text` made."""
-    return np.frombuffer(base64.b64decode(text), "<i8").astype(np.int64)
-
-
 def listed(names: Sequence[str], most: int = 20) -> str:
     """List names: of many the first ones, of a long one its beginning.
 
@@ -157,9 +117,7 @@ _FEW_NAMES = 3
 """Names in two files that are named one by one."""
 
 
-def shared_names(
-    table: Table, files: Sequence[str], names: Sequence[Sequence[Hashable] | IntArray]
-) -> list[Fault]:
+def shared_names(table: Table, files: Sequence[str], names: Sequence[Sequence[str]]) -> list[Fault]:
     """List the rows whose name is in an earlier file too.
 
     Parameters
@@ -169,40 +127,40 @@ def shared_names(
     files
         Their names.
     names
-        The names of the rows of each, or their digests; none where they are named after their
-        file.
+        The names of the rows of each; none where they are named after their file.
     """
     once, remedy = "a name used once over all files", f"give every {table.row} its own name"
     faults = []
     if table.id is not None and not table.id.required:
         faults = _alike([file for file, own in zip(files, names, strict=True) if not len(own)])
     order = sorted(range(len(files)), key=lambda i: files[i])
-    again, at = seen_before(lists := [names[i] for i in order]), Places(lists)
-    of_file: dict[int, list[int]] = {}
-    for place in again:
-        of_file.setdefault(at.of(place)[0], []).append(place)
-    for number, places in of_file.items():
+    every = [name for i in order for name in names[i]]
+    starts = np.cumsum([0, *(len(names[i]) for i in order)])
+    again = seen_before(every)
+
+    def of(place: int) -> int:
+        return int(np.searchsorted(starts, place, side="right")) - 1
+
+    def earlier(place: int) -> str:
+        return files[order[of(again[place])]]
+
+    for number, group in itertools.groupby(again, of):
+        places, file = list(group), files[order[number]]
+        column = None if table.id is None else table.id.name
         if len(places) > _FEW_NAMES:
-            some = ", ".join(repr(at.name(place)) for place in places[:_FEW_NAMES])
-            earlier = sorted({files[order[at.of(again[place])[0]]] for place in places})
-            has = f"{earlier[0]} has" if len(earlier) == 1 else f"{len(earlier)} other files have"
-            faults.append(
-                Fault(
-                    files[order[number]],
-                    once,
-                    f"{len(places):,} names that {has} too: {some}, ...",
-                    None if table.id is None else table.id.name,
-                    remedy=remedy,
-                )
-            )
+            some = ", ".join(repr(every[place]) for place in places[:_FEW_NAMES])
+            others = sorted({earlier(place) for place in places})
+            has = f"{others[0]} has" if len(others) == 1 else f"{len(others)} other files have"
+            found = f"{len(places):,} names that {has} too: {some}, ..."
+            faults.append(Fault(file, once, found, column, remedy=remedy))
             continue
         faults += [
             Fault(
-                files[order[number]],
+                file,
                 once,
-                f"{at.name(place)!r}, which {files[order[at.of(again[place])[0]]]} has too",
-                None if table.id is None else table.id.name,
-                place - int(at.starts[number]) + 1,
+                f"{every[place]!r}, which {earlier(place)} has too",
+                column,
+                place - int(starts[number]) + 1,
                 remedy,
             )
             for place in places

@@ -15,7 +15,7 @@ from flows.faults import Fault, InputError
 from flows.settings.base import RunSettings
 from flows.settings.tables import TableSettings
 from flows.tables import mixed, reading
-from flows.tables.checks import Checker
+from flows.tables.checks import MAX_ROWS, Checker
 from flows.tables.names import listed
 from flows.tables.table import ANY, ROW_ID, ROW_WEIGHT, TEXT, Column
 from vbmodels.core.state import IntArray
@@ -246,14 +246,28 @@ class OddCell(NamedTuple):
     cell: str
 
 
-def odd_cells(taken: Taken, name: str, first: int, most: int) -> tuple[OddCell, ...]:
-    """Return the first cells of a column that are no numbers; ``first`` is the row of the first."""
-    seen, cells = taken.contents.seen[name], taken.cells[name]
-    if seen.numbers == seen.cells or seen.declared or most <= 0:
-        return ()
-    rule = Rule(mixed.NUMBER, decimal="," if seen.comma > seen.point else ".")
-    wrong = np.flatnonzero(mixed.numbers(cells, rule)[1])[:most].tolist()
-    return tuple(OddCell(first + row + 1, cells[row].as_py()) for row in wrong)
+def odd_cells(
+    taken: Taken, files: Sequence[tuple[Checker, pa.Table]]
+) -> list[dict[str, list[OddCell]]]:
+    """Return the first cells of every file that are no numbers, of columns of which others are.
+
+    ``files``: what has checked each, and its rows, which were taken together.
+    """
+    found: list[dict[str, list[OddCell]]] = [{} for _ in files]
+    for name, seen in taken.contents.seen.items():
+        cells = taken.cells[name]
+        if seen.numbers in (0, seen.cells) or seen.declared or mixed.typed(cells):
+            continue
+        rule = Rule(mixed.NUMBER, decimal="," if seen.comma > seen.point else ".")
+        wrong = np.flatnonzero(mixed.numbers(cells, rule)[1])
+        start = 0
+        for of_file, (checker, rows) in zip(found, files, strict=True):
+            own = wrong[(wrong >= start) & (wrong < start + len(rows))][:MAX_ROWS].tolist()
+            of_file[name] = [
+                OddCell(checker.found.number_of(row - start), cells[row].as_py()) for row in own
+            ]
+            start += len(rows)
+    return found
 
 
 def _read_named(rows: pa.Table, column: Column) -> pa.Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from flows.records.runs import Parameter, RunPaths
 from flows.records.states import read_state
 from flows.storage import InputFile
 from flows.tables import partition
+from flows.tables.checks import add_up, faults_of
 from flows.tables.names import listed
 from flows.tables.partition import Part, Slice
 from flows.variants.answer import Answer
@@ -30,7 +31,7 @@ from flows.variants.calls.indel_calls import hyperparameters as indel_hyperparam
 from flows.variants.case_files import KeptPartitions, conclude, fits_of
 from flows.variants.input import read_account
 from flows.variants.input.alignment_checks import check_sheet, header_warnings
-from flows.variants.input.count_checks import Rules, check_counts, missing_files, read_header
+from flows.variants.input.count_checks import Rules, missing_files, read_header
 from flows.variants.input.locations import Gathered, marks_in, replicate_columns
 from flows.variants.input.read_account import SampleReads, nothing_left, thin_faults
 from flows.variants.input.sample_sheet import (
@@ -42,7 +43,7 @@ from flows.variants.input.sample_sheet import (
     read_sheet,
     settings_of_sheet,
 )
-from flows.variants.input.sorted_counts import gather_counts, sort_part
+from flows.variants.input.sorted_counts import check_slices, gather_counts, sort_part
 from flows.variants.input.tallies import count_reads, files_of, gather_reads, plan_reads
 from flows.variants.input.training_sites import finish_partition, to_fit
 from flows.variants.reads.contigs import Marks, marks_of
@@ -158,35 +159,38 @@ class Variants(Family):
                 file=urls[0], column="role", expected="roles that fit the settings", found=found
             ) from error
 
-    def check(self, file: InputFile, settings: VariantSettings) -> Checked:
-        """List the faults of a sample sheet, with all that it names, or of a file of counts."""
-        return self._checked(file, settings, check_counts)
+    def check(self, part: Part, settings: VariantSettings) -> tuple[CheckedPiece, ...]:
+        """Say what is wrong in rows of counts; of reads the header of their sheet is all."""
+        if files_of(part):
+            return ()
+        try:
+            rules = Rules.of(settings, marks_of(settings))
+        except InputError:  # the check of headers says it
+            rules = Rules()
+        return tuple(check_slices(part, rules)[1])
+
+    def merge(
+        self,
+        file: InputFile,
+        header: Checked,
+        pieces: Sequence[CheckedPiece],
+        settings: VariantSettings,
+    ) -> Checked:
+        """Return the check of a file of counts."""
+        faults = faults_of(add_up(one.faults for one in pieces))
+        return replace(header, faults=(*faults, *header.faults))
 
     def read_header(self, file: InputFile, settings: VariantSettings) -> Checked:
         """List the faults of a sample sheet, or of the columns of a file of counts."""
-        return self._checked(file, settings, lambda url, _: read_header(url))
-
-    def merge(
-        self, file: InputFile, pieces: Sequence[CheckedPiece], settings: VariantSettings
-    ) -> Checked:
-        """Return what the pieces of a file say of it."""
-        return Checked(sum(one.rows for one in pieces))
-
-    def _checked(
-        self,
-        file: InputFile,
-        settings: VariantSettings,
-        counts: Callable[[str, Rules], tuple[int, set[str], list[Fault]]],
-    ) -> Checked:
         if is_sheet(file.url):
             return self._check_reads(file.url, settings)
         if file.url.lower().endswith(ALIGNMENTS):
             return Checked(0, (needs_a_sheet(file.url),))
         marks: Marks = ()
-        rules, wrong = Rules(), tuple[Fault, ...]()
+        wrong = tuple[Fault, ...]()
         try:
             marks = marks_of(settings)
-            rules = Rules.of(settings, marks)
+            Rules.of(settings, marks)
         except InputError as error:
             wrong = error.faults
         if settings.primers is not None:
@@ -200,7 +204,7 @@ class Variants(Family):
                     remedy="give primers where the reads are counted",
                 ),
             )
-        rows, samples, faults = counts(file.url, rules)
+        rows, samples, faults = read_header(file.url)
         return CheckedVariants(rows, (*faults, *wrong), (), tuple(sorted(samples)), 6, marks)
 
     def _check_reads(self, url: str, settings: VariantSettings) -> Checked:
@@ -245,6 +249,8 @@ class Variants(Family):
         named = dict(mark for c in checked for mark in getattr(c, "named", ()))
         rows = sum(c.rows for c in checked)
         if is_sheet(files[0].url):
+            if checked[0].faults:
+                return []
             lines = read_sheet(files[0].url)
             return plan_reads(files[0], lines, named, rows, settings, self.compares)
         samples = {s for c in checked for s in getattr(c, "samples", ())}

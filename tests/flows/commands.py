@@ -53,4 +53,12 @@ def setting_args(*settings):
 
 def read_part(part, table):
     """Return a partition's rows as an ingest reads them."""
-    return partition.merge([rows for _, _, rows in partition.checked(part, table)], table)
+    return partition.merge([rows for _, rows in partition.checked(part, table)], table)
+
+
+def check_file(family, file, settings):
+    """Return the check of a whole file, as a check of a run adds it up."""
+    header = family.read_header(file, settings)
+    parts = [] if header.faults else family.plan([file], [header], settings)
+    pieces = [piece for part in parts for piece in family.check(part, settings)]
+    return family.merge(file, header, pieces, settings) if pieces else header

@@ -38,13 +38,23 @@ def given(tmp_path):
     return write
 
 
+def check(files, parts, headers):
+    """Return the checks of files, added up over partitions."""
+    pieces = [piece for part in parts for piece in FAMILY.check(part, SETTINGS)]
+    return [
+        FAMILY.merge(file, header, [one for one in pieces if one.url == file.url], SETTINGS)
+        for file, header in zip(files, headers, strict=True)
+    ]
+
+
 def test_rows_come_back_as_they_stand_cut_over_files(given):
     files = given(a=(["x", "y"], [1.0, 2.0]), b=([7, 8, 9], [3, 4, 5]))
-    checked = [FAMILY.check(file, SETTINGS) for file in files]
+    headers = [FAMILY.read_header(file, SETTINGS) for file in files]
+    parts = FAMILY.plan(files, headers, SETTINGS)
+    checked = check(files, parts, headers)
     assert [one.rows for one in checked] == [2, 3]
     assert [one.faults for one in checked] == [(), ()]
     assert FAMILY.validate_dataset(files, checked) == []
-    parts = FAMILY.plan(files, checked, SETTINGS)
     read = [FAMILY.read(part, SETTINGS) for part in parts]
     assert [part.rows for part in parts] == [len(rows) for rows, _ in read]
     whole = pa.concat_tables([rows for rows, _ in read])
@@ -62,8 +72,9 @@ def test_a_row_that_is_not_allowed_is_named_by_the_check_and_refused_by_the_read
     [file] = given(a=(ids, weights))
     looked = FAMILY.read_header(file, SETTINGS)
     assert looked.faults == ()  # no footer shows it
-    [fault] = FAMILY.check(file, SETTINGS).faults
+    parts = FAMILY.plan([file], [looked], SETTINGS)
+    [checked] = check([file], parts, [looked])
+    [fault] = checked.faults
     assert said in str(fault)
-    *_, last = FAMILY.plan([file], [looked], SETTINGS)
     with pytest.raises(InputError, match=said):
-        FAMILY.read(last, SETTINGS)
+        FAMILY.read(parts[-1], SETTINGS)

@@ -1,5 +1,6 @@
 """Tables and files of any family: names of rows and columns, types, encodings, formats."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import h5py
@@ -7,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.tables.checks import Checker
+from flows.faults import Fault
+from flows.tables.checks import Checker, add_up, faults_of, repeated_names
 from flows.tables.table import NUMBERS, ROW_ID, TEXT, WORDS, Bound, Column, Either, Table
 from tests.sentences.said import Said, command, table, text
 
@@ -70,6 +72,20 @@ COLUMNS = Table(
 )  # fmt: skip
 
 
+def faults_in(made: Table, pieces: Sequence[tuple[int, pa.Table]]) -> list[Fault]:
+    """Return what a declared table refuses in the pieces of a file, added up."""
+    checkers = [Checker(made, "f", first) for first, _ in pieces]
+    for checker, (_, rows) in zip(checkers, pieces, strict=True):
+        if rows.num_rows:
+            checker.read(rows)
+        else:
+            checker.read_header(rows, len(pieces) - 1)
+    names = [name for one in checkers for name in one.names]
+    faults = [*faults_of(add_up(one.found.kinds for one in checkers))]
+    whole = len(names) == sum(rows.num_rows for _, rows in pieces)
+    return faults + (repeated_names(made, "f", names) if whole else [])
+
+
 def rule(columns: dict[str, object], made: Table = COLUMNS) -> Said:
     """Say what a declared table refuses, in whole and however the rows are cut."""
 
@@ -78,9 +94,7 @@ def rule(columns: dict[str, object], made: Table = COLUMNS) -> Said:
         found = []
         for cut in range(len(given) + 1):
             pieces = [(0, given[:cut]), (cut, given[cut:])] if cut else [(0, given)]
-            checker = Checker(made, "f")
-            list(checker.chunks(pieces))
-            found.append("\n".join(map(str, checker.found.faults())))
+            found.append("\n".join(map(str, faults_in(made, pieces))))
         assert set(found[:-1] or found) == {found[0]}
         return found[0]
 

@@ -18,7 +18,7 @@ from vbmodels.core.options import LARGEST
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import warn_of_columns
 from vbmodels.tables.column_table import ColumnRead
-from vbmodels.tables.columns import names_rows, rules_of
+from vbmodels.tables.columns import Reason, names_rows, rules_of
 from vbmodels.tables.frames import cells_of, is_frame, is_missing, names_of, numbers_of, values_of
 from vbmodels.tables.levels import join_case
 from vbmodels.tables.readers import refuse_unclear, seen_of
@@ -272,10 +272,10 @@ def _stacked(arrays: Sequence[Any], known: int) -> Instances:
     return Instances(features, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
 
-def _left_out(name: str, cells: Sequence[Any]) -> str:
-    """Say why a column is no feature by the rules of files; nothing where it is one."""
+def _left_out(name: str, cells: Sequence[Any]) -> Reason | None:
+    """Return why a column is no feature by the rules of files; None where it is one."""
     if name == INSTANCE_LABEL:
-        return "only the pipeline learns from labels of single instances"
+        return Reason("other", "only the pipeline learns from labels of single instances")
     seen = seen_of(name, [cell if cell != "" else None for cell in cells])
     rules, unclear = rules_of({name: seen})
     if name in unclear:
@@ -284,7 +284,7 @@ def _left_out(name: str, cells: Sequence[Any]) -> str:
     distinct = None if kind == "number" else len(set(cells))
     if (why := names_rows(name, seen, distinct, kind)) or kind == "number":
         return why
-    return {"category": "text", "yes or no": "yes/no"}.get(kind, kind)
+    return Reason("other", {"category": "text", "yes or no": "yes/no"}.get(kind, kind))
 
 
 def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
@@ -304,16 +304,16 @@ def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
         raise ValueError(f"expected the columns {', '.join(absent)}, found none of that name")
     columns = wanted or tuple(name for name in names if name not in _RESERVED)
     lists = cells_of(table, FEATURES) if FEATURES in names else None
-    out: dict[str, str] = {}
+    out: dict[str, Reason] = {}
     if lists is not None:
-        out = dict.fromkeys(columns, "not among features")
+        out = dict.fromkeys(columns, Reason("other", "not among features"))
     elif not wanted:
         out = {n: why for n in columns if (why := _left_out(n, cells_of(table, n)))}
         columns = tuple(name for name in columns if name not in out)
         values = numbers_of(table, columns)
         places = find_places(dict(zip(columns, values.T, strict=True)), bag)
         if len(places) < len(columns):
-            out |= places
+            out |= {name: Reason("other", why) for name, why in places.items()}
             columns = tuple(name for name in columns if name not in out)
         if out and not columns:
             listed = "; ".join(f"{name}: {why}" for name, why in list(out.items())[:5])
@@ -334,7 +334,7 @@ def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
     )
     groups = _of_bags(GROUP, cells_of(table, GROUP), bag, ids) if GROUP in names else None
     own = () if numbers is None else columns
-    left_out = tuple(ColumnRead(name, "", used=f"left out: {why}") for name, why in out.items())
+    left_out = tuple(ColumnRead.of(name, "", 0, "", why) for name, why in out.items())
     return GivenBags(tuple(instances), kinds, ids, labels, tuple(rows), own, groups, left_out)
 
 

@@ -46,6 +46,7 @@ from vbmodels.core.options import Range, option, share
 from vbmodels.core.state import FloatArray
 from vbmodels.estimators.executors import reduce_over
 from vbmodels.tables.column_table import ColumnRead
+from vbmodels.tables.columns import Reason
 from vbmodels.tables.frames import as_matrix, is_arrow, is_frame, names_of, native
 
 NO_TARGET = "no_validation"
@@ -68,9 +69,9 @@ def warn_of_columns(columns: Sequence[ColumnRead], depth: int) -> None:
 def warn_of_names(table: Any, known: Sequence[str], what: str, depth: int) -> None:
     """Warn of a table's columns that are none of those that ``what`` have."""
     names = names_of(table) if is_frame(table) else []
-    why = f"left out: no column of {what} is called so"
+    why = Reason("other", f"no column of {what} is called so")
     warn_of_columns(
-        [ColumnRead(name, "", used=why) for name in names if name not in known], depth + 1
+        [ColumnRead.of(name, "", 0, "", why) for name in names if name not in known], depth + 1
     )
 
 
@@ -290,7 +291,10 @@ class TableEstimator(LoopEstimator):
     def columns_(self) -> Any:
         """Every column of the table as it was read."""
         names = [one.name for one in fields(ColumnRead)]
-        return frame({name: [getattr(one, name) for one in self._columns] for name in names})
+        cells = {name: [getattr(one, name) for one in self._columns] for name in names}
+        return frame(
+            {**cells, "reason": [getattr(one.reason, "kind", "") for one in self._columns]}
+        )
 
     @property
     def _names(self) -> list[str]:

@@ -25,7 +25,7 @@ from vbmodels.experts.rows import Rows
 from vbmodels.experts.terms.knots import Basis, RowSample, coded
 from vbmodels.experts.terms.step_rows import CodedRows, basis_of
 from vbmodels.tables.column_table import USED, ColumnRead, column_read
-from vbmodels.tables.columns import names_rows, rules_of
+from vbmodels.tables.columns import Reason, names_rows, rules_of
 from vbmodels.tables.encoding import (
     FURTHEST,
     LARGEST,
@@ -166,8 +166,9 @@ class ExpertTable(TableEstimator):
                 self._used.append(d)
             if reader.rule.kind == "category" or found is not None:
                 self._keyed.append(d)
-            used = f"left out: {why}" if why else USED
-            self._columns.append(column_read(reader.name, reader.rule, one, levels.get(d), used))
+            self._columns.append(
+                column_read(reader.name, reader.rule, one, levels.get(d), why or USED)
+            )
         if not self._encoded:
             listed = "; ".join(f"{one.name}: {one.used}" for one in self._columns[:5])
             raise ValueError(f"expected at least one column that predicts, found none ({listed})")
@@ -176,10 +177,10 @@ class ExpertTable(TableEstimator):
 
     def _encoding_of(
         self, reader: CellReader, seen: Seen, raw: FloatArray, levels: Levels | None
-    ) -> tuple[Encoded | None, str]:
+    ) -> tuple[Encoded | None, Reason | None]:
         """Return what a column becomes, and why it is left out."""
         name, kind = reader.name, reader.rule.kind
-        gone = np.isnan(raw)
+        gone, found = np.isnan(raw), None
         missing, given = int(gone.sum()), raw[~gone]
         if levels is None:
             if why := names_rows(name, seen, None, kind):
@@ -187,16 +188,14 @@ class ExpertTable(TableEstimator):
             mean = float(ColumnSums.of(given[:, None], np.zeros(len(given))).mean[0])
             found = read_numbers(name, kind, mean, len(given), missing, self.rare_below)
         else:
-            many = levels.many
-            if not many and (why := names_rows(name, seen, len(levels.counts), kind)):
+            if not levels.many and (why := names_rows(name, seen, len(levels.counts), kind)):
                 return None, why
-            counts = {} if many else levels.counts
-            one = read_categories(name, counts, missing, self.rare_below, self.max_levels)
-            if one is None:
+            counts = {} if levels.many else levels.counts
+            found = read_categories(name, counts, missing, self.rare_below, self.max_levels)
+            if found is None:
                 return None, why_no_column(levels, self.rare_below)
-            found = one
         same = not found.missing and bool((given == given[0]).all())
-        return found, ONE_VALUE if same else ""
+        return found, ONE_VALUE if same else None
 
     def _raw_again(self, X: Any) -> FloatArray:
         """Return raw cells of new rows in the columns that the fit uses."""

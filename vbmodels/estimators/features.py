@@ -33,13 +33,13 @@ from vbmodels.features.table import (
     foreign_columns,
     is_measured,
     long_format,
-    measured_in_words,
     take_codes,
     why_left_out,
+    why_measured,
 )
 from vbmodels.tables.answers import Split, part_counts, split_questions
 from vbmodels.tables.column_table import USED, ColumnRead, column_read
-from vbmodels.tables.columns import Rule, rules_of
+from vbmodels.tables.columns import Reason, Rule, rules_of
 from vbmodels.tables.frames import is_frame, labels_of, like, native, objects_of
 from vbmodels.tables.levels import Levels, match_levels, new_levels, rare_levels
 from vbmodels.tables.readers import CellReader, columns_in, declared, readers_of, seen_of
@@ -181,24 +181,23 @@ class LatentFeatures(
             why = why_left_out(reader.name, reader.rule, one, levels)
             if not why and is_measured(one, levels, reader.rule):
                 if any(isinstance(cell, str) for cell in column):
-                    why = measured_in_words(reader.rule)
+                    why = why_measured(reader.rule)
                 else:
                     self._measured.add(len(self._columns))
             categories, places = self._dictionary(reader, column, texts, levels)
             if not why:
                 codes = np.array([MISSING if t is None else places[t] for t in texts])
                 before = first.setdefault(codes.tobytes(), reader.name)
-                why = "" if before == reader.name else f"the same cells as {before}"
+                if before != reader.name:
+                    why = Reason("copy", f"the same cells as {before}")
             self.categories_.append(categories)
             self._places.append(places)
-            used = f"left out: {why}" if why else USED
             self._columns.append(
-                column_read(reader.name, reader.rule, one, levels, used, codes=not why)
+                column_read(reader.name, reader.rule, one, levels, why or USED, codes=not why)
             )
-        left_out = {
-            one.name: one.used.removeprefix("left out: ") for one in self._columns if one.left_out
-        }
-        if found := long_format(counted, left_out):
+        if found := long_format(
+            counted, {one.name: one.reason for one in self._columns if one.reason}
+        ):
             raise ValueError(
                 "expected one row for all answers of a respondent, found a table in long format; "
                 f"pivot it, so that each value of {found[1]!r} is a column"

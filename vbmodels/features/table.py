@@ -20,7 +20,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
-from vbmodels.tables.columns import LEAST_DISTINCT, Rule, Unclear, looks_like_id, names_rows
+from vbmodels.tables.columns import (
+    LEAST_DISTINCT,
+    Reason,
+    Rule,
+    Unclear,
+    looks_like_id,
+    names_rows,
+)
 from vbmodels.tables.levels import Levels, match_levels
 from vbmodels.tables.seen import Seen
 
@@ -202,9 +209,11 @@ def is_measured(seen: Seen, levels: Levels, rule: Rule) -> bool:
     return levels.many or (values > FEW_VALUES and seen.cells < FEW_ROWS * values)
 
 
-def measured_in_words(rule: Rule) -> str:
-    """Say why a column of measurements is left out."""
-    return f"{'dates' if rule.kind == 'date' else 'measurements'}, not categories"
+def why_measured(rule: Rule) -> Reason:
+    """Return why a column of measurements is left out."""
+    return Reason(
+        "measured", f"{'dates' if rule.kind == 'date' else 'measurements'}, not categories"
+    )
 
 
 _SEVERAL_CODES = re.compile(r"\d+(\s*[,;|]\s*\d+)+\s*[,;|]?")
@@ -231,8 +240,10 @@ def take_codes(
     return {**rules, **read}, {name: one for name, one in unclear.items() if name not in read}
 
 
-def why_left_out(name: str, rule: Rule, seen: Seen, levels: Levels, wanted: bool = False) -> str:
-    """Say why a column is left out before it is compared with others; else nothing.
+def why_left_out(
+    name: str, rule: Rule, seen: Seen, levels: Levels, wanted: bool = False
+) -> Reason | None:
+    """Return why a column is left out before it is compared with others; None where it is not.
 
     Parameters
     ----------
@@ -242,41 +253,45 @@ def why_left_out(name: str, rule: Rule, seen: Seen, levels: Levels, wanted: bool
         Whether the user named it, so that it is none of ids or free text.
     """
     if not seen.cells:
-        return "no cell"
+        return Reason("other", "no cell")
     if not wanted and (why := names_rows(name, seen, len(levels.counts), rule.kind)):
         return why
     if not wanted and (why := _names_rows_often(name, seen, levels, rule)):
         return why
     if not wanted and rule.kind == "category" and not seen.declared and _is_free(name, levels):
-        return f"text: most of {len(levels.counts):,} different answers are given once"
-    if rule.kind in ("number", "date") and levels.many:
-        return ""
+        return Reason(
+            "text", f"text: most of {len(levels.counts):,} different answers are given once"
+        )
     if levels.many:
-        return "more than 10,000 categories"
-    return "" if len(levels.counts) > 1 else "one category only"
+        is_category = rule.kind not in ("number", "date")
+        return Reason("other", "more than 10,000 categories") if is_category else None
+    return None if len(levels.counts) > 1 else Reason("other", "one category only")
 
 
-# What the reason begins with why a column is left out whose ids name several rows each.
-REPEATED = "repeated ids"
 # Rows a value, on average, up to which a column that is named like one of ids has ids.
 FEW_EACH = 20
 
 
-def _names_rows_often(name: str, seen: Seen, levels: Levels, rule: Rule) -> str:
-    """Say why a column has ids of which some name several rows; else nothing."""
+def _names_rows_often(name: str, seen: Seen, levels: Levels, rule: Rule) -> Reason | None:
+    """Return why a column has ids of which some name several rows; None of any other."""
     if rule.kind in ("date", "yes or no") or (rule.kind == "number" and seen.fractions):
-        return ""
+        return None
     distinct, most = len(levels.counts), max(levels.counts.values(), default=0)
     by_name = looks_like_id(name)
     if levels.many and by_name:
-        return f"{REPEATED}, by their name"
+        return Reason("repeated ids", "repeated ids, by their name")
     if distinct < LEAST_DISTINCT:
-        return ""
+        return None
     if by_name and seen.cells <= FEW_EACH * distinct:
-        return f"{REPEATED}, by their name: {distinct:,} different, each in at most {most:,} rows"
+        return Reason(
+            "repeated ids",
+            f"repeated ids, by their name: {distinct:,} different, each in at most {most:,} rows",
+        )
     if rule.kind == "category" and not seen.declared and most <= 2:
-        return f"{REPEATED}: {distinct:,} different, each in at most 2 rows"
-    return ""
+        return Reason(
+            "repeated ids", f"repeated ids: {distinct:,} different, each in at most 2 rows"
+        )
+    return None
 
 
 _FREE_NAME = re.compile(
@@ -317,7 +332,7 @@ _EVENTS = re.compile(
 """Columns of REDCap that say which of a record's rows one is."""
 
 
-def long_format(levels: Mapping[str, Levels], reasons: Mapping[str, str]) -> tuple[str, ...]:
+def long_format(levels: Mapping[str, Levels], reasons: Mapping[str, Reason]) -> tuple[str, ...]:
     """Return the columns that say a table has one row an answer: ids, questions, answers.
 
     None where it is not so; an empty name where that column is not known.
@@ -334,16 +349,15 @@ def long_format(levels: Mapping[str, Levels], reasons: Mapping[str, str]) -> tup
     >>> ids, answers = dict.fromkeys(map(str, range(50)), 2), {"yes": 60, "no": 40}
     >>> levels = {"person": ids, "item": {"a": 50, "b": 50}, "says": answers}
     >>> found = {name: Levels(counts, 0) for name, counts in levels.items()}
-    >>> long_format(found, {"person": "repeated ids"}), long_format(found, {})
+    >>> repeated = Reason("repeated ids", "repeated ids")
+    >>> long_format(found, {"person": repeated}), long_format(found, {})
     (('person', 'item', 'says'), ())
     """
-    ids = [
-        name for name, why in reasons.items() if why.startswith(REPEATED) and levels[name].counts
-    ]
+    ids = [n for n, why in reasons.items() if why.kind == "repeated ids" and levels[n].counts]
     kept = [name for name in levels if name not in reasons]
     for name, found in levels.items():
         if _EVENTS.fullmatch(name.strip()) and len(found.counts) + (found.missing > 0) > 1:
-            records = (n for n, why in reasons.items() if why.startswith(("id", REPEATED)))
+            records = (n for n, why in reasons.items() if why.kind in ("id", "repeated ids"))
             return next(records, ""), name, ""
     named = [name for name in levels if _QUESTION.fullmatch(name.strip())]
     answers = [name for name in kept if _ANSWER.fullmatch(name.strip())]

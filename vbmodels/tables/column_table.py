@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from vbmodels.tables import cells as rules
-from vbmodels.tables.columns import Rule
+from vbmodels.tables.columns import Reason, Rule
 from vbmodels.tables.levels import Levels, order_of
 from vbmodels.tables.seen import Seen, ends_of
 
@@ -29,7 +28,9 @@ class ColumnRead:
     holds
         Its range, or its levels.
     used
-        `USED`, its role, or why it is left out.
+        `USED`, its role, or in words why it is left out.
+    reason
+        Why it is left out; None where it is not.
     """
 
     name: str
@@ -37,15 +38,21 @@ class ColumnRead:
     missing: int | None = 0
     holds: str = ""
     used: str = USED
+    reason: Reason | None = None
+
+    @classmethod
+    def of(
+        cls, name: str, read_as: str, missing: int | None, holds: str, use: str | Reason
+    ) -> ColumnRead:
+        """Return a column with its role, or why it is left out."""
+        if isinstance(use, str):
+            return cls(name, read_as, missing, holds, use)
+        return cls(name, read_as, missing, holds, f"left out: {use}", use)
 
     @property
     def left_out(self) -> bool:
         """Whether it is not used."""
-        return self.used.startswith("left out")
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return asdict(self)
+        return self.reason is not None
 
 
 def column_read(
@@ -53,7 +60,7 @@ def column_read(
     rule: Rule,
     seen: Seen,
     levels: Levels | None = None,
-    used: str = USED,
+    use: str | Reason = USED,
     codes: bool = False,
 ) -> ColumnRead:
     """Describe a column.
@@ -64,7 +71,7 @@ def column_read(
         The column, as which it is read, and what its cells are.
     levels
         Its categories, where they were counted.
-    used
+    use
         `USED`, its role, or why it is left out.
     codes
         Whether its numbers are codes of categories.
@@ -72,10 +79,8 @@ def column_read(
     kind = _kind(rule, seen, levels)
     if codes and kind == "number":
         kind, rule = "category", replace(rule, kind="category")
-    if used.startswith("left out: id"):
-        kind = "id"
-    elif used.startswith("left out: text"):
-        kind = "text"
+    if isinstance(use, Reason) and use.kind in ("id", "text"):
+        kind = use.kind
     words = [rule.remark] if rule.remark else []
     missing = seen.missing
     if not rule.dash_is_missing:
@@ -89,7 +94,7 @@ def column_read(
     holds = holds_of(rule, seen, levels)
     if kind in ("id", "text") and levels is not None and levels.counts:
         holds = f"{len(levels.counts):,} different, such as {next(iter(levels.counts))[:20]}"
-    return ColumnRead(name, kind + note, missing, holds, used)
+    return ColumnRead.of(name, kind + note, missing, holds, use)
 
 
 def _kind(rule: Rule, seen: Seen, levels: Levels | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from vbmodels.tables.cells import IS_MONEY, UNITS, Kind, Order, dates_in, number_of
 from vbmodels.tables.levels import NEARLY
@@ -466,8 +467,19 @@ def doubtful(seen: Seen, rule: Rule) -> NumberForm | None:
     return NumberForm(COMMA_OR_GROUP, seen.comma_groups, cell, where, value)
 
 
-def names_rows(name: str, seen: Seen, distinct: int | None, kind: str) -> str:
-    """Say why a column names or describes its rows, so that it predicts nothing; else nothing.
+@dataclass(frozen=True)
+class Reason:
+    """Why a column is left out: what it holds instead of what is used, and that in words."""
+
+    kind: Literal["id", "repeated ids", "text", "measured", "copy", "other"]
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def names_rows(name: str, seen: Seen, distinct: int | None, kind: str) -> Reason | None:
+    """Return why a column that names or describes its rows predicts nothing; None of any other.
 
     Parameters
     ----------
@@ -482,26 +494,25 @@ def names_rows(name: str, seen: Seen, distinct: int | None, kind: str) -> str:
     --------
     >>> from vbmodels.tables.seen import seen_in
     >>> ids = seen_in(dict.fromkeys(map(str, range(1, 51)), 1))
-    >>> names_rows("patient", ids, 50, "number")
+    >>> str(names_rows("patient", ids, 50, "number"))
     'id: numbers the rows from 1 to 50'
     """
     cells = seen.cells
     if cells < LEAST_DISTINCT or kind in ("date", "yes or no") or seen.declared:
-        return ""
+        return None
     if kind == "number":
-        whole = not seen.fractions and seen.low is not None and seen.high is not None
-        if not whole or seen.low is None or seen.high is None:
-            return ""
+        if seen.fractions or seen.low is None or seen.high is None:
+            return None
         low, high = ends_of(seen)
         if high - low + 1 == cells and seen.prints == prints_of_range(int(low), int(high)):
-            return f"id: numbers the rows from {low:g} to {high:g}"
+            return Reason("id", f"id: numbers the rows from {low:g} to {high:g}")
         named = looks_like_id(name) and high - low >= cells // 4
-        return "id, by its name" if named else ""
+        return Reason("id", "id, by its name") if named else None
     if distinct is None or distinct < DISTINCT * cells:
-        return ""
-    what = "text" if seen.characters > LONG * cells else "id"
+        return None
+    what: Literal["text", "id"] = "text" if seen.characters > LONG * cells else "id"
     share = f"all {cells:,}" if distinct == cells else f"{distinct:,} of {cells:,}"
-    return f"{what}: {share} cells differ"
+    return Reason(what, f"{what}: {share} cells differ")
 
 
 def looks_like_id(name: str) -> bool:

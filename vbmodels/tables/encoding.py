@@ -24,6 +24,7 @@ import numpy as np
 
 from vbmodels.core.draws import GOLDEN
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
+from vbmodels.tables.columns import Reason
 from vbmodels.tables.levels import MOST, Levels, rare_levels
 
 SPARSE = 0.25
@@ -324,15 +325,14 @@ def read_categories(
     )
 
 
-def why_no_column(levels: Levels, rare_below: int) -> str:
-    """Say why nothing can be learned with a column of categories that becomes no column.
+def why_no_column(levels: Levels, rare_below: int) -> Reason:
+    """Return why nothing can be learned with a column of categories that becomes no column.
 
-    >>> why_no_column(Levels({"a": 1}, 0), 10), why_no_column(Levels({}, 3), 10)
+    >>> str(why_no_column(Levels({"a": 1}, 0), 10)), str(why_no_column(Levels({}, 3), 10))
     ('no level with 10 cells', 'no cell at all')
     """
-    if levels.many:
-        return f"more than {MOST:,} levels"
-    return f"no level with {rare_below} cells" if levels.counts else "no cell at all"
+    few = f"no level with {rare_below} cells" if levels.counts else "no cell at all"
+    return Reason("other", f"more than {MOST:,} levels" if levels.many else few)
 
 
 def constant_columns(columns: Sequence[Encoded], constant: BoolArray) -> list[str]:
@@ -353,7 +353,7 @@ def constant_columns(columns: Sequence[Encoded], constant: BoolArray) -> list[st
     return found
 
 
-ONE_VALUE = "one value"
+ONE_VALUE = Reason("other", "one value")
 """Why a column that does not vary is left out."""
 
 

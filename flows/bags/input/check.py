@@ -1,60 +1,41 @@
-"""What is wrong with files of bags, read whole or as they are ingested; where their bags stand."""
+"""What is wrong with files of bags, added up over partitions; where their bags stand."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add, itemgetter
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
+from pydantic import TypeAdapter
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from flows import storage
-from flows.bags.input import labels as bag_classes
-from flows.bags.input.labels import check_classes, check_label_columns, with_label
-from flows.bags.input.rows import (
-    NOT_KNOWN,
-    ONE_LABEL,
-    SAME_LENGTH,
-    Thin,
-    check_instances,
-    check_modalities,
-    check_own,
-    check_width,
-    class_prints,
-    feature_widths,
-    join_rows,
-    label_by_instances,
-    label_of_bags,
-    named_instances,
-    of_modality,
-    own_prints,
-    thinned,
-)
-from flows.bags.schema import LABEL_NUMBER, instances_in
+from flows.bags.input.labels import check_label_columns
+from flows.bags.input.rows import BagRows, FileRows
+from flows.bags.schema import instances_in
 from flows.bags.settings import BagSettings
-from flows.family import Checked, CheckedPiece
-from flows.faults import Fault, InputError
+from flows.family import Checked, CheckedPiece, WrongRows
+from flows.faults import Fault
 from flows.storage import InputFile
 from flows.tables import partition, reading
 from flows.tables.cells import cast
-from flows.tables.checks import Checker, Found
+from flows.tables.checks import MAX_ROWS, Checker, Found, Kinds, add_up, faults_of
 from flows.tables.names import in_files
 from flows.tables.partition import ROWS, Part, Slice, read_slice
 from flows.tables.reading import SeenNumbers
 from flows.tables.table import Table
-from vbmodels.core.state import IntArray
+from vbmodels.core.state import BoolArray, IntArray
 from vbmodels.tables.seen import Seen
 
-
-def _no_digests() -> IntArray:
-    return np.zeros(0, np.int64)
+NOT_KNOWN = -1
+SAME_LENGTH = "give every instance of a modality, and every bag, equally many numbers"
 
 
 @dataclass(frozen=True)
@@ -67,213 +48,206 @@ class Runs:
         Name of the bag of each run of rows.
     starts
         First row of each run, and the number of rows.
-    labels
-        0, 1 or -1 of each run.
-    widths
-        Features of an instance, by modality ("" where there is none).
-    own
-        Features of a bag; None where the file has bags without a row of them.
-    own_prints, class_prints
-        Digests of the features of each run's bag and of its list of classes or its number, 0 for
-        none.
-    instance_prints, instance_rows
-        Digests of the instances that have a name, and their rows.
     """
 
-    bag_ids: tuple[str, ...]
-    starts: IntArray
-    labels: NDArray[np.int8]
-    widths: dict[str, int]
-    own: int
-    own_prints: IntArray = field(default_factory=_no_digests)
-    class_prints: IntArray = field(default_factory=_no_digests)
-    instance_prints: IntArray = field(default_factory=_no_digests)
-    instance_rows: IntArray = field(default_factory=_no_digests)
+    bag_ids: tuple[str, ...] = ()
+    starts: IntArray = field(default_factory=lambda: np.zeros(1, np.int64))
+
+
+@dataclass(frozen=True)
+class FewRows:
+    """Rows of a file, counted, and the first of them; the sum of two is that of both."""
+
+    first: list[int] = field(default_factory=list)
+    count: int = 0
+
+    @classmethod
+    def of(cls, rows: IntArray) -> FewRows:
+        """Count rows, which are sorted."""
+        return cls(rows[:MAX_ROWS].tolist(), len(rows))
+
+    def __add__(self, other: FewRows) -> FewRows:
+        return FewRows(sorted(self.first + other.first)[:MAX_ROWS], self.count + other.count)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What rows of a file say of all of its bags; the sum of two is that of both.
+
+    Attributes
+    ----------
+    widths
+        Rows by how many features an instance has, and by modality ("" where there is none).
+    own
+        Rows by how many features a bag has.
+    without
+        Rows of bags that have none.
+    nameless
+        Instances without the name of a modality.
+    kinds
+        Whether any row names its modality.
+    labels
+        Labels that some of the bags have: 0, 1 or -1.
+    multi
+        Whether labels are of several classes.
+    between
+        What is wrong between rows of a bag.
+    across
+        What is wrong between files that share a bag.
+    """
+
+    widths: dict[str, dict[int, FewRows]] = field(default_factory=dict)
+    own: dict[int, FewRows] = field(default_factory=dict)
+    without: FewRows = field(default_factory=FewRows)
+    nameless: FewRows = field(default_factory=FewRows)
+    kinds: bool = False
+    labels: list[int] = field(default_factory=list)
+    multi: bool = False
+    between: Kinds = field(default_factory=dict)
+    across: Kinds = field(default_factory=dict)
+
+    def __add__(self, other: Held) -> Held:
+        names = dict.fromkeys([*self.widths, *other.widths])
+        return Held(
+            {n: _joined(self.widths.get(n, {}), other.widths.get(n, {})) for n in names},
+            _joined(self.own, other.own),
+            self.without + other.without,
+            self.nameless + other.nameless,
+            self.kinds or other.kinds,
+            sorted({*self.labels, *other.labels}),
+            self.multi or other.multi,
+            add_up([self.between, other.between]),
+            add_up([self.across, other.across]),
+        )
+
+    def report(self, found: Found) -> None:
+        """Report rows with other features or modalities than others; else what bags have twice."""
+        if self.kinds:
+            found.rows(
+                self.nameless.first,
+                "modality",
+                "the name of a modality",
+                "null",
+                "name the modality of every instance, or of none",
+                count=self.nameless.count,
+            )
+        for modality, widths in self.widths.items():
+            check_width(widths, "features", _of_modality(modality), found)
+        check_width(self.own, "bag_features", "", found)
+        if found:
+            return
+        found.kinds = add_up([self.between])
+        if self.own:
+            expected = "features for every bag or for none"
+            remedy, count = "give this bag its features", self.without.count
+            found.rows(self.without.first, "bag_features", expected, "null", remedy, count=count)
+
+
+def _of_modality(modality: str) -> str:
+    """Say of which modality, where there are several."""
+    return f" of modality {modality!r}" if modality else ""
+
+
+def _joined(one: dict[int, FewRows], other: dict[int, FewRows]) -> dict[int, FewRows]:
+    none = FewRows()
+    return {key: one.get(key, none) + other.get(key, none) for key in {**one, **other}}
+
+
+def check_width(widths: dict[int, FewRows], column: str, what: str, found: Found) -> None:
+    """Report lists of features of other lengths than the first."""
+    by_row = sorted(widths, key=lambda width: widths[width].first[0])
+    if not by_row:
+        return
+    width, *others = by_row
+    row = widths[width].first[0]
+    if width == 0:
+        expected, remedy = f"at least one number{what}", "give the features, or null"
+        found.rows([row], column, expected, "an empty list", remedy)
+        return
+    length = {row: other for other in others for row in widths[other].first}
+    found.rows(
+        sorted(length)[:MAX_ROWS],
+        column,
+        f"{width} numbers{what}, as in row {row + 1}",
+        lambda row: str(length[row]),
+        SAME_LENGTH,
+        count=sum(widths[other].count for other in others),
+    )
+
+
+_HELD = TypeAdapter(Held)
 
 
 @dataclass(frozen=True)
 class CheckedBags(Checked):
     """What the check of one file found.
 
-    Where its bags stand, if it is known; whether they have several classes; its size, decoded.
+    Where its bags stand; its size, decoded; what its rows hold, once they are read.
     """
 
-    runs: Runs | None = None
-    multi: bool = False
+    runs: Runs = field(default_factory=Runs)
     size: int = 0
-
-    @classmethod
-    def of(cls, checker: Checker, runs: Runs | None, settings: BagSettings) -> CheckedBags:
-        """Return what a checker found."""
-        multi = settings.takes_classes and "labels" in checker.columns
-        return cls(checker.rows, tuple(checker.found.faults()), (), runs, multi)
+    held: Held = field(default_factory=Held)
 
 
-def check_file(file: InputFile, settings: BagSettings) -> CheckedBags:
-    """Check one file, and say where its bags stand if nothing is wrong.
-
-    Of numbers only what the check needs is held of more than a slab.
-    """
-    table = instances_in(settings)
-    checker = Checker(table, file.url)
-    parts, readable = [], True
-    for rows in checker.chunks(partition.chunks(file.url)):
-        wanted = {c.name for c in table.columns if c.required or c.name in checker.columns}
-        readable &= wanted == set(rows.column_names)
-        if readable:
-            parts.append(thinned(rows))
-    checker.found.first = 0
-    if checker.rows:
-        check_label_columns(checker.columns, settings.takes_classes, checker.found)
-    runs = None
-    if parts and readable:
-        runs = runs_of(join_rows(parts), checker, settings.takes_classes)
-    return CheckedBags.of(checker, runs, settings)
-
-
-def runs_of(thin: Thin, checker: Checker, several: bool) -> Runs | None:
-    """Say where bags stand in rows of a file, if nothing is wrong between these."""
-    found, rows = checker.found, thin.table
-    multi = several and "labels" in rows.column_names
-    if multi:
-        check_classes(rows, found)
-    check_modalities(thin, found)
-    widths, own, own_rows = feature_widths(thin, found), 0, np.flatnonzero(thin.own >= 0)
-    if own_rows.size:
-        own = check_width(thin.own, own_rows, "bag_features", "", found)
-    if found:
-        return None
-    codes = rows["bag_id"].combine_chunks().dictionary_encode()
-    number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
-    label = label_of_bags(with_label(rows), number, "label", found)
-    numbers = label_of_bags(rows, number, LABEL_NUMBER.name, found)
-    if LABEL_NUMBER.name not in rows.column_names:
-        label = label_by_instances(rows, number, label, found)
-    check_own(thin, number, found)
-    check_instances(rows, number, found)
-    if found:
-        return None
-    starts = np.concatenate([[0], np.flatnonzero(number[1:] != number[:-1]) + 1, [len(number)]])
-    first = number[starts[:-1]]
-    classes = np.where(numbers == 0.0, 1, numbers.view(np.int64))  # the print 0 is of no label
-    classes[np.isnan(numbers)] = 0
-    if multi:
-        classes = class_prints(bag_classes.of_bags(rows, number, len(names)))
-    return Runs(
-        tuple(names[i] for i in first),
-        starts,
-        np.nan_to_num(label[first], nan=NOT_KNOWN).astype(np.int8),
-        widths,
-        own,
-        own_prints(thin, number, len(names))[first],
-        classes[first],
-        *named_instances(rows),
+def held_in(rows: FileRows, multi: bool) -> Held:
+    """Return what the rows of a file hold, by themselves."""
+    numbers, (kind, names) = np.asarray(rows.found.rows_of), rows.kinds
+    some = rows.lengths >= 0
+    widths = {
+        name: _by_length(rows.lengths, some & (kind == k), numbers) for k, name in enumerate(names)
+    }
+    unnamed = np.asarray(rows.table["modality"].is_null())
+    return Held(
+        {name: found for name, found in widths.items() if found},
+        _by_length(rows.own, rows.own >= 0, numbers),
+        nameless=FewRows.of(numbers[some & unnamed]),
+        kinds=not unnamed.all(),
+        multi=multi,
     )
 
 
-def validate_runs(files: Sequence[str], runs: Sequence[Runs]) -> list[Fault]:
-    """List what files that are each right say differently or twice.
+def _by_length(lengths: IntArray, some: BoolArray, rows_of: IntArray) -> dict[int, FewRows]:
+    """Return the rows of some lists, by length."""
+    widths = np.unique(lengths[some]).tolist()
+    return {width: FewRows.of(rows_of[some & (lengths == width)]) for width in widths}
 
-    That is labels, classes and features of bags, numbers of features, and instances.
-    """
+
+def validate_files(files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
+    """List what files that are each right say differently or twice."""
     together = sorted(
-        ((Found(file), own) for file, own in zip(files, runs, strict=True)),
-        key=lambda pair: pair[0].file,
+        (
+            (file.url, one.held)
+            for file, one in zip(files, checked, strict=True)
+            if isinstance(one, CheckedBags)
+        ),
+        key=itemgetter(0),
     )
-    same = "give a bag the same {} in every file".format
-    _report_others(
-        together, "bag_features", [own.own_prints for _, own in together], same("features")
-    )
-    _report_others(together, "labels", [own.class_prints for _, own in together], same("labels"))
-    _shared_instances(together)
-    _report_others(together, "label", [own.labels for _, own in together], ONE_LABEL)
-    width: dict[str, tuple[int, str]] = {}
+    faults = [fault for _, held in together for fault in faults_of(held.across)]
+    known: dict[str, tuple[int, str]] = {}
     own: tuple[int, str] | None = None
-    for found, said in together:
-        file = found.file
-        for modality, value in said.widths.items():
-            known = width.setdefault(modality, (value, file))
-            if value != known[0]:
-                expected = f"{known[0]} features{of_modality(modality)}, as in {known[1]}"
-                found.add(Fault(file, expected, str(value), "features", remedy=SAME_LENGTH))
-        own = own or (said.own, file)
-        if said.own != own[0]:
+    for file, held in together:
+        for modality, (value,) in held.widths.items():
+            width, where = known.setdefault(modality, (value, file))
+            if value != width:
+                expected = f"{width} features{_of_modality(modality)}, as in {where}"
+                faults.append(Fault(file, expected, str(value), "features", remedy=SAME_LENGTH))
+        (value,) = held.own or (0,)
+        own = own or (value, file)
+        if value != own[0]:
             expected = f"{own[0]} features of a bag, as in {own[1]}"
-            found.add(Fault(file, expected, str(said.own), "bag_features", remedy=SAME_LENGTH))
-    return [fault for found, _ in together for fault in found.faults()]
-
-
-class Mention(NamedTuple):
-    """What a row of a file says of its bag."""
-
-    value: int
-    file: str
-    row: int
-
-
-def _report_others(
-    together: Sequence[tuple[Found, Runs]],
-    column: str,
-    values: Sequence[NDArray[np.integer]],
-    remedy: str,
-) -> None:
-    """Report the bags of which two files say other values; labels are named, digests are not."""
-    is_label = column == "label"
-    none = NOT_KNOWN if is_label else 0
-    first: dict[str, Mention] = {}
-    for (found, runs), of_runs in zip(together, values, strict=True):
-        other: dict[int, tuple[str, int]] = {}
-        for bag, value, row in zip(
-            runs.bag_ids, of_runs.tolist(), runs.starts.tolist(), strict=False
-        ):
-            mention = Mention(value, found.file, row)
-            if value != none and first.setdefault(bag, mention).value != value:
-                other[row] = bag, value
-
-        def expected(row: int, other: dict[int, tuple[str, int]] = other) -> str:
-            bag, _ = other[row]
-            before = first[bag]
-            if is_label:
-                return f"{before.value}, bag {bag!r} in {before.file}"
-            return f"those that bag {bag!r} has in {before.file}, row {before.row + 1}"
-
-        def said(row: int, other: dict[int, tuple[str, int]] = other) -> str:
-            return str(other[row][1]) if is_label else "others"
-
-        found.rows(list(other), column, expected, said, remedy)
-
-
-def _shared_instances(together: Sequence[tuple[Found, Runs]]) -> None:
-    """Report the instances that an earlier file has too."""
-    prints = np.concatenate([runs.instance_prints for _, runs in together])
-    rows = np.concatenate([runs.instance_rows for _, runs in together])
-    file = np.repeat(np.arange(len(together)), [len(runs.instance_rows) for _, runs in together])
-    order = np.argsort(prints, kind="stable")
-    new = np.concatenate([[True], prints[order][1:] != prints[order][:-1]])[: len(order)]
-    first = np.empty_like(order)
-    first[order] = order[np.flatnonzero(new)[np.cumsum(new) - 1]]
-    again = np.flatnonzero(first != np.arange(len(order)))
-    for number, (found, _) in enumerate(together):
-        before = {int(rows[i]): int(first[i]) for i in again[file[again] == number]}
-        found.rows(
-            list(before),
-            "instance_id",
-            "an instance that no other file has",
-            lambda row, before=before: (
-                f"that of {together[file[before[row]]][0].file}, row {rows[before[row]] + 1}"
-            ),
-            "leave the copy out, or give every instance its own name",
-        )
+            faults.append(Fault(file, expected, str(value), "bag_features", remedy=SAME_LENGTH))
+    return faults
 
 
 def require_labels(files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
     """List what a fit lacks: labelled bags of both classes."""
-    labels = np.concatenate([one.labels for one in runs_in(checked)])
-    negative, positive = (int(np.count_nonzero(labels == value)) for value in (0, 1))
-    has_classes = any(one.multi for one in checked if isinstance(one, CheckedBags))
-    if (negative and positive) or has_classes:
+    held = [one.held for one in checked if isinstance(one, CheckedBags)]
+    labels = {label for one in held for label in one.labels}
+    negative, positive = 0 in labels, 1 in labels
+    if (negative and positive) or any(one.multi for one in held):
         return []
-    found, named = f"label {int(positive > 0)} only", ""
+    found, named = f"label {int(positive)} only", ""
     if not (negative or positive):
         found, named = "no bag with a label", "name the column of labels (--column label=YOURS), "
     return [
@@ -288,9 +262,8 @@ def require_labels(files: Sequence[InputFile], checked: Sequence[Checked]) -> li
 
 
 def runs_in(checked: Sequence[Checked]) -> list[Runs]:
-    """Return where bags stand in files that are right."""
-    found = [one.runs for one in checked if isinstance(one, CheckedBags)]
-    return [one for one in found if one is not None]
+    """Return where bags stand in files; nowhere in those whose header has a fault."""
+    return [one.runs if isinstance(one, CheckedBags) else Runs() for one in checked]
 
 
 def bounds_of(runs: Sequence[Runs]) -> list[list[tuple[int, int, int]]]:
@@ -313,29 +286,6 @@ def sharing_bags(runs: Sequence[Runs]) -> list[list[int]]:
     return [np.flatnonzero(group == g).tolist() for g in range(count)]
 
 
-@dataclass(frozen=True)
-class Held:
-    """What rows of a file say of all of its bags; the rest is between rows of one bag.
-
-    Attributes
-    ----------
-    widths, own
-        As in `Runs`.
-    labels
-        Labels that some of the bags have.
-    kinds
-        Whether any row names its modality.
-    multi
-        Whether labels are of several classes.
-    """
-
-    widths: dict[str, int]
-    own: int
-    labels: list[int]
-    kinds: bool
-    multi: bool
-
-
 def read_header(file: InputFile, settings: BagSettings) -> CheckedBags:
     """Check the columns of a file, and say where its bags stand; read their names alone."""
     table = instances_in(settings)
@@ -343,7 +293,7 @@ def read_header(file: InputFile, settings: BagSettings) -> CheckedBags:
     if checker.rows:
         check_label_columns(checker.columns, settings.takes_classes, checker.found)
     if checker.found:
-        return CheckedBags.of(checker, None, settings)
+        return CheckedBags(checker.rows, checker.found.faults())
     column = table.declared(["bag_id"])["bag_id"]
     names: list[str] = []
     ends: list[int] = []
@@ -361,9 +311,8 @@ def read_header(file: InputFile, settings: BagSettings) -> CheckedBags:
                 names.pop()
                 ends.pop(-2)
         rows += len(cells)
-    found = Runs(tuple(names), np.array([0, *ends]), np.zeros(0, np.int8), {}, 0)
     size = sum(footer.row_group(g).total_byte_size for g in range(footer.num_row_groups))
-    return replace(CheckedBags.of(checker, found, settings), size=size)
+    return CheckedBags(rows, runs=Runs(tuple(names), np.array([0, *ends])), size=size)
 
 
 @dataclass(frozen=True)
@@ -380,53 +329,84 @@ class CheckedPart:
 
 
 def check_part(part: Part, settings: BagSettings) -> CheckedPart:
-    """Read and check a partition's rows; its bags have none elsewhere.
-
-    Raises
-    ------
-    InputError
-        If something is wrong with them.
-    """
-    table, several = instances_in(settings), settings.takes_classes
-    read, runs, pieces = [], [], []
+    """Read and check a partition's rows; its bags have none elsewhere."""
+    table, checkers = instances_in(settings), []
+    read, thin, held = list[pa.Table](), list[FileRows](), dict[str, Held]()
     seen, files = SeenNumbers(), Counter[tuple[str, str | None]]()
-    for file, rows_of, given in rows_by_file(part, table):
-        checker = Checker(table, file, rows_of)
-        [rows] = checker.chunks([(0, given)])
+    for checker, given in rows_by_file(part, table):
+        rows = pa.table({}) if given is None else checker.read(given)
         del given
-        checker.refuse()
-        found = runs_of(thinned(rows), checker, several)
-        checker.refuse()
-        assert found is not None
-        read.append(reading.filled(table, rows))
-        instances = read[-1].filter(pc.field("features").is_valid())
+        checkers.append(checker)
+        file, wanted = checker.found.file, {c.name for c in table.columns if c.required}
+        held[file] = Held()
+        if not (wanted | {*table.declared([*checker.columns])}) <= {*rows.column_names}:
+            continue
+        rows = reading.filled(table, rows)
+        own = FileRows.of(checker.found, rows)
+        held[file] = held_in(own, settings.takes_classes and "labels" in checker.columns)
+        if checker.found:
+            continue
+        read.append(rows)
+        thin.append(own)
+        instances = rows.filter(pc.field("features").is_valid())
         pairs = instances.group_by(["bag_id", "modality"]).aggregate([])
         files.update(zip(*(pairs[name].to_pylist() for name in pairs.column_names), strict=True))
-        runs.append(found)
-        named = "modality" in rows.column_names and rows["modality"].null_count < len(rows)
-        multi = several and "labels" in checker.columns
-        held = Held(found.widths, found.own, np.unique(found.labels).tolist(), named, multi)
-        pieces.append(CheckedPiece(file, checker.rows, about=asdict(held)))
         seen.labels += checker.numbers.labels
-        for name, own in checker.numbers.columns.items():
-            seen.columns[name] = seen.columns.get(name, Seen()) + own
-    if faults := validate_runs([one.url for one in pieces], runs):
-        raise InputError(faults)
+        for name, cells in checker.numbers.columns.items():
+            seen.columns[name] = seen.columns.get(name, Seen()) + cells
+    if thin:
+        bags = BagRows(thin)
+        labels, without = bags.check()
+        known = np.unique(np.nan_to_num(labels, nan=NOT_KNOWN)).astype(int).tolist()
+        for k, one in enumerate(thin):
+            rows_without = FewRows.of(bags.row[without[bags.file[without] == k]])
+            held[one.found.file] = replace(
+                held[one.found.file],
+                between=bags.between[k].kinds,
+                across=bags.across[k].kinds,
+                labels=known,
+                without=rows_without,
+            )
+    pieces = [
+        CheckedPiece(
+            checker.found.file,
+            checker.rows,
+            checker.found.kinds,
+            about=_HELD.dump_python(held[checker.found.file], mode="json", exclude_defaults=True),
+        )
+        for checker in checkers
+    ]
     split = frozenset(bag for (bag, _), count in files.items() if count > 1)
     return CheckedPart(partition.merge(read, table), tuple(pieces), seen, split)
 
 
-def merge(file: InputFile, pieces: Sequence[CheckedPiece], settings: BagSettings) -> CheckedBags:
-    """Return what the pieces of a file say of it: of the runs what other files must agree with."""
-    held = [Held(**one.about) for one in pieces]
-    known = np.array(sorted({label for one in held for label in one.labels}), np.int8)
-    runs = [Runs((), np.zeros(1, np.int64), known, one.widths, one.own) for one in held]
-    faults = validate_runs([file.url] * len(runs), runs)
-    widths = {name: width for one in held for name, width in one.widths.items()}
-    if any(one.kinds for one in held) and "" in widths:
-        faults.append(Fault(file.url, "the name of a modality", "null", "modality"))
-    whole, multi = replace(runs[0], widths=widths), any(one.multi for one in held)
-    return CheckedBags(sum(one.rows for one in pieces), tuple(faults), (), whole, multi)
+def check(part: Part, settings: BagSettings) -> tuple[CheckedPiece, ...]:
+    """Say what is wrong in a partition's rows, and what they hold."""
+    return check_part(part, settings).pieces
+
+
+def merge(
+    file: InputFile, header: Checked, pieces: Sequence[CheckedPiece], settings: BagSettings
+) -> CheckedBags:
+    """Return the check of a whole file."""
+    found = Found(file.url)
+    found.kinds = add_up(one.faults for one in pieces)
+    held = reduce(add, (_HELD.validate_python(one.about) for one in pieces))
+    if not header.faults:
+        held.report(found)
+    rows = sum(one.rows for one in pieces)
+    return CheckedBags(rows, (*header.faults, *found.faults()), held=held)
+
+
+def refuse(pieces: Sequence[CheckedPiece], settings: BagSettings) -> None:
+    """Raise `WrongRows` where something is wrong in a partition's rows, or between them."""
+    files = [InputFile(one.url, 0, "") for one in pieces]
+    checked = [
+        merge(file, Checked(0), [one], settings) for file, one in zip(files, pieces, strict=True)
+    ]
+    faults = [fault for one in checked for fault in one.faults]
+    if faults := faults or validate_files(files, checked):
+        raise WrongRows(pieces, faults)
 
 
 MANY_SLICES = 16
@@ -446,8 +426,8 @@ def slices_of(
     return tuple(slices)
 
 
-def rows_by_file(part: Part, table: Table) -> Iterator[tuple[str, IntArray, pa.Table]]:
-    """Yield (file, numbers of rows, rows) that a partition has of each file, as the file has them.
+def rows_by_file(part: Part, table: Table) -> Iterator[tuple[Checker, pa.Table | None]]:
+    """Yield what checks the rows that a partition has of each file, and these as the file has them.
 
     Where they are scattered, all between the first and the last are read.
     """
@@ -455,8 +435,12 @@ def rows_by_file(part: Part, table: Table) -> Iterator[tuple[str, IntArray, pa.T
     for url, group in itertools.groupby(part.slices, key=lambda s: s.url):
         own = list(group)
         rows = np.concatenate([np.arange(s.start, s.stop) for s in own])
-        if not many:
-            yield url, rows, pa.concat_tables([read_slice(s, table) for s in own])
-            continue
-        given = read_slice(replace(own[0], stop=own[-1].stop), table)
-        yield url, rows, given.take(pa.array(rows - own[0].start))
+        checker = Checker(table, url, rows)
+        wanted = [replace(own[0], stop=own[-1].stop)] if many else own
+        read = [one for s in wanted if (one := read_slice(s, table, checker.found)) is not None]
+        if checker.found:
+            yield checker, None
+        elif many:
+            yield checker, read[0].take(pa.array(rows - own[0].start))
+        else:
+            yield checker, pa.concat_tables(read)

@@ -284,23 +284,6 @@ def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> 
     found.add(Fault(found.file, "a column of labels", listed, "label", remedy=remedy))
 
 
-def check_classes(table: pa.Table, found: Found) -> None:
-    """Report rows that give their bag other classes than an earlier row does."""
-    seen: dict[str, set[str]] = {}
-    other = {}
-    rows = zip(table["bag_id"].to_pylist(), table["labels"].to_pylist(), strict=True)
-    for row, (bag, classes) in enumerate(rows):
-        if classes is not None and seen.setdefault(bag, set(classes)) != set(classes):
-            other[row] = bag
-    found.rows(
-        list(other),
-        "labels",
-        "one list of classes a bag, the same in all its rows",
-        lambda row: f"others for bag {other[row]!r}",
-        "repeat the bag's classes",
-    )
-
-
 def of_bags(table: pa.Table, number: IntArray, n: int) -> pa.Array:
     """Return the list of classes of each numbered bag, null where none is given."""
     lists: list[list[str] | None] = [None] * n

@@ -25,7 +25,7 @@ from flows.tables.table import levels_by_column, matches
 from vbmodels.bags.places import find_places, is_called_place
 from vbmodels.core.state import IntArray
 from vbmodels.tables.column_table import ColumnRead, column_read
-from vbmodels.tables.columns import names_rows
+from vbmodels.tables.columns import Reason, names_rows
 from vbmodels.tables.seen import Seen
 
 LOOKED = 20_000
@@ -154,10 +154,10 @@ class FirstRows:
         include = self.settings.include
         return not include or any(matches(name, one) for one in include)
 
-    def why_of_rows(self, name: str) -> str:
-        """Say that a column has names or numbers of rows; empty where it has none or is wanted."""
+    def why_of_rows(self, name: str) -> Reason | None:
+        """Say that a column has names or numbers of rows; None where it has none or is wanted."""
         if name in self.settings.include:
-            return ""
+            return None
         one = self.columns[name]
         return names_rows(name, one.seen, len(one.levels.counts), one.rule.kind)
 
@@ -177,7 +177,7 @@ MOST_LEVELS = 20
 """Levels of a column of text beyond which it is no feature."""
 FEWEST_ROWS = 5
 """Rows with a level from which it is a feature."""
-NOT_NAMED = "not named as a feature"
+NOT_NAMED = Reason("other", "not named as a feature")
 
 
 def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
@@ -349,12 +349,13 @@ def describe(
     table = [_own_column(first.schema.field(n), settings, labels) for n in names if n in OWN]
     for name, width in lists.items():
         if name not in OWN:
-            used = FEATURE if matches(name, features) else f"left out: {NOT_NAMED}"
-            table.append(ColumnRead(name, "list of numbers", 0, f"{width} numbers", used))
+            use = FEATURE if matches(name, features) else NOT_NAMED
+            table.append(ColumnRead.of(name, "list of numbers", 0, f"{width} numbers", use))
     for field in first.schema:
         known = field.name in OWN or field.name in lists or field.name in first.columns
         if not known and pa.types.is_nested(field.type):
-            table.append(ColumnRead(field.name, str(field.type), 0, "", f"left out: {field.type}"))
+            kind = str(field.type)
+            table.append(ColumnRead.of(field.name, kind, 0, "", Reason("other", kind)))
     others = {name: one for name, one in first.columns.items() if name not in lists}
     used_names = [name for name in others if features and matches(name, features)]
     for name, one in others.items():
@@ -368,16 +369,18 @@ def describe(
     return tuple(table), warnings
 
 
-def _role(name: str, first: FirstRows, is_feature: bool, constant: Collection[str]) -> str:
-    """Say what a column is used as, or why it is left out."""
+def _role(name: str, first: FirstRows, is_feature: bool, constant: Collection[str]) -> str | Reason:
+    """Return what a column is used as, or why it is left out."""
     if is_feature and name in constant:
-        return "left out: constant"
+        return Reason("other", "constant")
     ours = {theirs: ours for ours, theirs in first.settings.columns.items()}
     if name in ours or is_feature:
         return ours.get(name, FEATURE)
     kind = first.columns[name].rule.kind
-    plain = {CATEGORY: "text", FLAG: "yes/no", NUMBER: NOT_NAMED}.get(kind, kind)
-    return f"left out: {first.why_of_rows(name) or first.places.get(name) or plain}"
+    plain = {CATEGORY: Reason("text", "text"), FLAG: Reason("other", "yes/no"), NUMBER: NOT_NAMED}
+    if place := first.places.get(name):
+        plain[kind] = Reason("other", place)
+    return first.why_of_rows(name) or plain.get(kind, Reason("other", kind))
 
 
 def _own_column(field: pa.Field, settings: BagSettings, labels: Sequence[int]) -> ColumnRead:

@@ -1,9 +1,9 @@
-"""Rows of bags: what the columns of a file say of each bag, and what is wrong between its rows."""
+"""Rows of bags: what the rows of a partition say of each bag, and what is wrong between them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,27 +11,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from flows.tables.checks import Found, lengths_of
-from flows.tables.names import digests_of
+from flows.bags.input.labels import with_label
+from flows.bags.schema import LABEL_NUMBER
+from flows.tables.checks import MAX_ROWS, Found, lengths_of
 from vbmodels.core.state import FloatArray, IntArray
 
-NOT_KNOWN = -1
-ONE_LABEL = "give every bag one label"
-SAME_LENGTH = "give every instance of a modality, and every bag, equally many numbers"
-_NUMBERS = ("features", "bag_features")
-
-
-def of_modality(modality: str) -> str:
-    """Say of which modality, where there are several."""
-    return f" of modality {modality!r}" if modality else ""
+_NUMBERS = ["features", "bag_features"]
+_NAMED = 3  # bags with two labels that are named; the rest is counted
 
 
 @dataclass(frozen=True)
-class Thin:
-    """Rows of a file of bags without the numbers in them, which need not be held together.
+class FileRows:
+    """Rows of one file without the numbers in them.
 
     Attributes
     ----------
+    found
+        What takes faults in them.
     table
         Every column but ``features`` and ``bag_features``.
     lengths, own
@@ -40,33 +36,227 @@ class Thin:
         Digest of each row's ``bag_features``.
     """
 
+    found: Found
     table: pa.Table
     lengths: IntArray
     own: IntArray
-    prints: NDArray[np.int64]
+    prints: IntArray
+
+    @classmethod
+    def of(cls, found: Found, table: pa.Table) -> FileRows:
+        """Keep of rows what their check needs."""
+        features, own = (table[name].combine_chunks() for name in _NUMBERS)
+        rest = table.drop_columns(_NUMBERS)
+        return cls(found, rest, lengths_of(features), lengths_of(own), _prints(own))
+
+    @property
+    def kinds(self) -> tuple[IntArray, list[str]]:
+        """The number of each row's modality, and their names."""
+        return _codes(self.table, "modality")
 
 
-def thinned(table: pa.Table) -> Thin:
-    """Keep of a slab what the check of the whole file needs."""
-    own = pa.nulls(len(table), pa.list_(pa.float64()))
-    if "bag_features" in table.column_names:
-        own = table["bag_features"].combine_chunks()
-    return Thin(
-        table.drop_columns([name for name in _NUMBERS if name in table.column_names]),
-        lengths_of(table["features"].combine_chunks()),
-        lengths_of(own),
-        _prints(own),
-    )
+def _codes(table: pa.Table, name: str) -> tuple[IntArray, list[str]]:
+    codes = pc.fill_null(table[name], "").combine_chunks().dictionary_encode()
+    return codes.indices.to_numpy(), codes.dictionary.to_pylist()
 
 
-def join_rows(parts: Sequence[Thin]) -> Thin:
-    """Join the chunks of a file."""
-    return Thin(
-        pa.concat_tables([part.table for part in parts]).combine_chunks(),
-        np.concatenate([part.lengths for part in parts]),
-        np.concatenate([part.own for part in parts]),
-        np.concatenate([part.prints for part in parts]),
-    )
+class BagRows:
+    """Rows that a partition has of all files, in which every bag is whole.
+
+    Attributes
+    ----------
+    files
+        The rows of each.
+    table
+        All of them.
+    file, row
+        The file of each, and its number in it.
+    number, names
+        The number of its bag, and their names.
+    between, across
+        What is wrong by file between rows of a bag of one file, and of several.
+    """
+
+    def __init__(self, files: Sequence[FileRows]) -> None:
+        self.files = files
+        self.table = with_label(pa.concat_tables([one.table for one in files]))
+        self.file = np.repeat(np.arange(len(files)), [len(one.table) for one in files])
+        self.row = np.concatenate([np.asarray(one.found.rows_of) for one in files])
+        self.number, self.names = _codes(self.table, "bag_id")
+        self.between, self.across = (
+            [Found(one.found.file, self.row, one.found.called) for one in files] for _ in range(2)
+        )
+
+    def check(self) -> tuple[FloatArray, IntArray]:
+        """Report what is wrong between rows; return labels, and the rows of bags without features.
+
+        Labels are those of the bags that have one.
+        """
+        without = self._compare_own()
+        self._compare_classes()
+        self._compare_instances()
+        return self._labels(), without
+
+    def report(
+        self,
+        rows: IntArray,
+        column: str,
+        expected: str | Callable[[int], str],
+        found: str | Callable[[int], str],
+        remedy: str,
+        most: int = MAX_ROWS,
+        across: bool = False,
+    ) -> None:
+        """Keep faults of rows with those of their files; ``across``: with another file's."""
+        for k in np.unique(self.file[rows]).tolist():
+            of_file = self.across[k] if across else self.between[k]
+            of_file.rows(rows[self.file[rows] == k], column, expected, found, remedy, most)
+
+    def bag(self, row: int) -> str:
+        """Return the name of a row's bag, as a message has it."""
+        return repr(self.names[self.number[row]])
+
+    def place(self, row: int) -> str:
+        """Say where a row is."""
+        return f"{self.files[self.file[row]].found.file}, row {self.row[row] + 1}"
+
+    def others(self, values: NDArray[np.generic], known: IntArray) -> tuple[IntArray, IntArray]:
+        """Return rows with another value than the first of their bag, of this and another file.
+
+        Of another file, the first of each. ``known``: the rows with a value.
+        """
+        first = self.first(known)[self.number[known]]
+        other = values[known] != values[first]
+        same = self.file[known] == self.file[first]
+        elsewhere = known[other & ~same]
+        of = self.number[elsewhere] * len(self.files) + self.file[elsewhere]
+        return known[other & same], np.sort(elsewhere[np.unique(of, return_index=True)[1]])
+
+    def first(self, rows: IntArray) -> IntArray:
+        """Return the first of some rows in every bag, -1 for none."""
+        bags, place = np.unique(self.number[rows], return_index=True)
+        first = np.full(len(self.names), -1)
+        first[bags] = rows[place]
+        return first
+
+    def _report_files(self, rows: IntArray, known: IntArray, column: str, what: str) -> None:
+        """Report rows that say something else of their bag than an earlier file does."""
+        first = self.first(known)[self.number]
+        self.report(
+            rows,
+            column,
+            lambda row: f"those that bag {self.bag(row)} has in {self.place(first[row])}",
+            "others",
+            f"give a bag the same {what} in every file",
+            across=True,
+        )
+
+    def _compare_classes(self) -> None:
+        """Report rows that give their bag other classes than an earlier row does."""
+        lists = self.table["labels"].to_pylist()
+        known = np.flatnonzero(np.asarray(self.table["labels"].is_valid()))
+        codes: dict[frozenset[str], int] = {}
+        values = np.zeros(len(lists), np.int64)
+        values[known] = [codes.setdefault(frozenset(lists[i]), len(codes)) for i in known.tolist()]
+        here, elsewhere = self.others(values, known)
+        self.report(
+            here,
+            "labels",
+            "one list of classes a bag, the same in all its rows",
+            lambda row: f"others for bag {self.bag(row)}",
+            "repeat the bag's classes",
+        )
+        self._report_files(elsewhere, known, "labels", "labels")
+
+    def _labels(self) -> FloatArray:
+        """Return the labels of bags, positive where a bag has none and an instance's own is 1.
+
+        Report other labels of a bag than its first, and instances that are labelled 1 in a bag that
+        is labelled 0.
+        """
+        label = self._compare_labels("label")
+        if LABEL_NUMBER.name in self.table.column_names:
+            self._compare_labels(LABEL_NUMBER.name)
+        else:
+            positive = positive_instances(self.table)
+            self.report(
+                positive[label[self.number[positive]] == 0],
+                "instance_label",
+                lambda row: f"0 or null, as bag {self.bag(row)} has the label 0",
+                "1",
+                "correct the instance's label, or its bag's",
+            )
+            label[self.number[positive]] = np.fmax(label[self.number[positive]], 1.0)
+        return label
+
+    def _compare_labels(self, column: str) -> FloatArray:
+        """Return every bag's label, NaN without; report the first row that gives it another one."""
+        label = self.table[column].cast(pa.float64()).fill_null(np.nan).to_numpy() + 0.0
+        known = np.flatnonzero(~np.isnan(label))
+        first = self.first(known)
+        remedy = "give every bag one label"
+        here, elsewhere = self.others(label, known)
+        once = np.sort(here[np.unique(self.number[here], return_index=True)[1]])
+        self.report(
+            once,
+            "label",
+            lambda row: f"{label[first[self.number[row]]]:g}, as before for bag {self.bag(row)}",
+            lambda row: f"{label[row]:g}",
+            remedy,
+            _NAMED,
+        )
+
+        def expected(row: int) -> str:
+            before = int(first[self.number[row]])
+            file = self.files[self.file[before]].found.file
+            return f"{label[before]:g}, bag {self.bag(row)} in {file}"
+
+        self.report(
+            elsewhere, "label", expected, lambda row: f"{label[row]:g}", remedy, across=True
+        )
+        return np.where(first < 0, np.nan, label[first])
+
+    def _compare_own(self) -> IntArray:
+        """Report rows with other bag_features than their bag; return those of bags without."""
+        known = np.flatnonzero(np.concatenate([one.own for one in self.files]) >= 0)
+        here, elsewhere = self.others(np.concatenate([one.prints for one in self.files]), known)
+        self.report(
+            here,
+            "bag_features",
+            "the same numbers in all rows of a bag",
+            "others",
+            "repeat the bag's features, or give them once",
+        )
+        self._report_files(elsewhere, known, "bag_features", "features")
+        return np.flatnonzero(~np.isin(self.number, self.number[known]))
+
+    def _compare_instances(self) -> None:
+        """Report rows whose instance has the name of an earlier one of its bag and modality."""
+        named = np.flatnonzero(np.asarray(self.table["instance_id"].is_valid()))
+        ids, names = _codes(self.table, "instance_id")
+        columns = [self.number, _codes(self.table, "modality")[0], ids]
+        _, first, key = np.unique(
+            np.stack(columns, 1)[named], axis=0, return_index=True, return_inverse=True
+        )
+        before = np.zeros(len(ids), np.int64)
+        before[named] = named[first[key]]
+        again = named[before[named] != named]
+        same = self.file[again] == self.file[before[again]]
+        self.report(
+            again[same],
+            "instance_id",
+            "a name used once in its bag and modality",
+            lambda row: f"{names[ids[row]]!r}, which row {self.row[before[row]] + 1} has too",
+            "give every instance its own name",
+        )
+        self.report(
+            again[~same],
+            "instance_id",
+            "an instance that no other file has",
+            lambda row: f"that of {self.place(before[row])}",
+            "leave the copy out, or give every instance its own name",
+            across=True,
+        )
 
 
 def _prints(column: pa.ListArray) -> NDArray[np.int64]:
@@ -80,179 +270,6 @@ def _prints(column: pa.ListArray) -> NDArray[np.int64]:
     return np.frombuffer(b"".join(digests), np.int64)
 
 
-def check_modalities(thin: Thin, found: Found) -> None:
-    """Report instances without the name of a modality where others have one."""
-    if "modality" not in thin.table.column_names:
-        return
-    modality = thin.table["modality"]
-    if modality.null_count < len(modality):
-        unnamed = np.asarray(modality.is_null()) & (thin.lengths >= 0)
-        found.rows(
-            np.flatnonzero(unnamed),
-            "modality",
-            "the name of a modality",
-            "null",
-            "name the modality of every instance, or of none",
-        )
-
-
-def feature_widths(thin: Thin, found: Found) -> dict[str, int]:
-    """Return the number of features by modality; report rows that differ."""
-    number, names = _kinds(thin.table)
-    widths = {}
-    for k, name in enumerate(names):
-        rows = np.flatnonzero((number == k) & (thin.lengths >= 0))
-        if rows.size:
-            widths[name] = check_width(thin.lengths, rows, "features", of_modality(name), found)
-    return widths
-
-
-def check_width(lengths: IntArray, rows: IntArray, column: str, what: str, found: Found) -> int:
-    """Return the number of features in the lists of some rows; report rows that differ."""
-    width = int(lengths[rows[0]])
-    if width == 0:
-        found.rows(
-            rows[:1],
-            column,
-            f"at least one number{what}",
-            "an empty list",
-            "give the features, or null",
-        )
-    else:
-        found.rows(
-            rows[lengths[rows] != width],
-            column,
-            f"{width} numbers{what}, as in row {rows[0] + 1}",
-            lambda row: str(lengths[row]),
-            SAME_LENGTH,
-        )
-    return width
-
-
-def _kinds(table: pa.Table) -> tuple[IntArray, list[str]]:
-    """Return the number of each row's modality, and their names."""
-    if "modality" not in table.column_names:
-        return np.zeros(len(table), np.int64), [""]
-    codes = pc.fill_null(table["modality"], "").combine_chunks().dictionary_encode()
-    return codes.indices.to_numpy(), codes.dictionary.to_pylist()
-
-
-_NAMED = 3  # bags with two labels that are named; the rest is counted
-
-
-def label_of_bags(
-    table: pa.Table, number: IntArray, column: str, found: Found
-) -> NDArray[np.float64]:
-    """Return every bag's label, NaN without; name the first row that gives its bag another one."""
-    per_bag = np.full(int(number.max()) + 1, np.nan)
-    if column not in table.column_names:
-        return per_bag
-    label = table[column].cast(pa.float64()).fill_null(np.nan).to_numpy()
-    known = np.flatnonzero(~np.isnan(label))[::-1]
-    per_bag[number[known]] = label[known] + 0.0  # the first of several wins: it is written last
-    other = np.sort(known[label[known] != per_bag[number[known]]])
-    other = other[np.sort(np.unique(number[other], return_index=True)[1])]
-    found.rows(
-        other,
-        "label",
-        lambda row: f"{per_bag[number[row]]:g}, as before for bag {table['bag_id'][row].as_py()!r}",
-        lambda row: f"{label[row]:g}",
-        ONE_LABEL,
-        _NAMED,
-    )
-    return per_bag
-
-
-def label_by_instances(
-    table: pa.Table, number: IntArray, per_bag: FloatArray, found: Found
-) -> FloatArray:
-    """Return every bag's label, positive where it has none and an instance's own label is 1.
-
-    Report the instances that are labelled 1 in a bag that is labelled 0.
-    """
-    positive = positive_instances(table)
-    found.rows(
-        positive[per_bag[number[positive]] == 0],
-        "instance_label",
-        lambda row: f"0 or null, as bag {table['bag_id'][row].as_py()!r} has the label 0",
-        "1",
-        "correct the instance's label, or its bag's",
-    )
-    per_bag[number[positive]] = np.fmax(per_bag[number[positive]], 1.0)
-    return per_bag
-
-
 def positive_instances(table: pa.Table) -> IntArray:
     """Return the rows of instances that are labelled 1."""
-    if "instance_label" not in table.column_names:
-        return np.zeros(0, np.int64)
     return np.flatnonzero(pc.fill_null(table["instance_label"].cast(pa.int8()), -1).to_numpy() == 1)
-
-
-def check_own(thin: Thin, number: IntArray, found: Found) -> None:
-    """Report rows whose bag_features are not those of their bag, and bags with none."""
-    given = np.flatnonzero(thin.own >= 0)
-    if not given.size:
-        return
-    values = thin.prints
-    bags, first = np.unique(number[given], return_index=True)
-    reference = np.zeros(int(number.max()) + 1, np.int64)
-    reference[bags] = first
-    found.rows(
-        given[values[given] != values[given[reference[number[given]]]]],
-        "bag_features",
-        "the same numbers in all rows of a bag",
-        "others",
-        "repeat the bag's features, or give them once",
-    )
-    without = np.flatnonzero(~np.isin(number, bags))
-    expected = "features for every bag or for none"
-    found.rows(without, "bag_features", expected, "null", "give this bag its features")
-
-
-def check_instances(table: pa.Table, number: IntArray, found: Found) -> None:
-    """Report rows whose instance has the name of an earlier one of its bag and modality."""
-    if "instance_id" not in table.column_names:
-        return
-    names = table["instance_id"].combine_chunks()
-    ids = pc.fill_null(names, "").dictionary_encode().indices.to_numpy()
-    named = np.flatnonzero(np.asarray(names.is_valid()))
-    keys = np.stack([number[named], _kinds(table)[0][named], ids[named]], axis=1)
-    order = np.lexsort(keys.T[::-1])
-    same = np.all(keys[order][1:] == keys[order][:-1], axis=1)
-    again = {int(named[order[i + 1]]): int(named[order[i]]) for i in np.flatnonzero(same)}
-    found.rows(
-        sorted(again),
-        "instance_id",
-        "a name used once in its bag and modality",
-        lambda row: f"{names[row].as_py()!r}, which row {again[row] + 1} has too",
-        "give every instance its own name",
-    )
-
-
-def named_instances(table: pa.Table) -> tuple[IntArray, IntArray]:
-    """Return digests of the instances that have a name, and their rows."""
-    if "instance_id" not in table.column_names:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    rows = np.flatnonzero(np.asarray(table["instance_id"].is_valid()))
-    named = table.take(pa.array(rows))
-    names = [named[c].to_pylist() for c in ("bag_id", "instance_id")]
-    has_kinds = "modality" in table.column_names
-    kinds = named["modality"].to_pylist() if has_kinds else [""] * len(rows)
-    return digests_of(
-        "\0".join((bag, kind or "", name)) for bag, name, kind in zip(*names, kinds, strict=True)
-    ), rows
-
-
-def own_prints(thin: Thin, number: IntArray, n: int) -> IntArray:
-    """Return a digest of the features of each bag, 0 where there are none."""
-    prints = np.zeros(n, np.int64)
-    given = np.flatnonzero(thin.own >= 0)
-    prints[number[given]] = thin.prints[given]
-    return prints
-
-
-def class_prints(classes: pa.Array) -> IntArray:
-    """Return a digest of the list of classes of each bag, 0 where there is none."""
-    known = [0 if of is None else 1 for of in classes.to_pylist()]
-    return digests_of("\0".join(of or ()) for of in classes.to_pylist()) * np.array(known)

@@ -25,7 +25,6 @@ from flows.tables.mixed import CATEGORY
 from flows.tables.names import in_files, listed
 from flows.tables.roles import (
     Contents,
-    Taken,
     bounded,
     cells_of,
     column_rules,
@@ -35,7 +34,7 @@ from flows.tables.roles import (
 )
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.experts.options import RARE_BELOW
-from vbmodels.tables.columns import Rule
+from vbmodels.tables.columns import Reason, Rule
 from vbmodels.tables.encoding import (
     ColumnSums,
     Encoded,
@@ -94,11 +93,11 @@ def _keys(text: pa.Array) -> FloatArray:
     return np.asarray(keys[coded.indices.fill_null(len(keys) - 1).to_numpy()])
 
 
-def check_finite(checker: Checker, taken: Taken) -> None:
+def check_finite(checker: Checker, rows: pa.Table) -> None:
     """Report numbers that are infinite."""
-    for name, cells in taken.cells.items():
-        if mixed.typed(cells):
-            values = cells.to_numpy(zero_copy_only=False)
+    for name in checker.table.others_in(rows.column_names):
+        if pa.types.is_floating(rows[name].type):
+            values = rows[name].to_numpy()
             checker.found.rows(
                 np.flatnonzero(np.isinf(values)),
                 name,
@@ -112,14 +111,14 @@ def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedColumns])
     """List what keeps these files from being fitted."""
     settings: ExpertSettings = checked[0].settings
     where = in_files([file.url for file in files])
-    contents = reduce(add, (one.contents for one in checked))
-    faults = unknown_columns([*checked[0].contents.seen], settings)
+    contents = reduce(add, (one.about.contents for one in checked))
+    faults = unknown_columns([*checked[0].about.contents.seen], settings)
     _, unclear = column_rules(contents.seen, settings)
     for fault, name in zip(unclear_faults(where, unclear, settings), unclear, strict=True):
         cells = [
             replace(fault, file=file.url, row=row, found=shown(cell))
             for file, one in zip(files, checked, strict=True)
-            for row, cell in one.odd.get(name, ())
+            for row, cell in one.about.odd.get(name, ())
             if unclear[name].mend
         ]
         faults += cells or [fault]
@@ -254,7 +253,7 @@ def choose(
     labels: Labels | Target,
     settings: ExpertSettings,
     rare_below: int = RARE_BELOW,
-    rows_named: Mapping[str, str] | None = None,
+    rows_named: Mapping[str, Reason] | None = None,
 ) -> tuple[Encoding, list[str]]:
     """Choose what every column becomes.
 
@@ -308,8 +307,8 @@ def choose(
 
 def why_left_out(
     encoding: Encoding, levels: Mapping[str, Levels], rare_below: int
-) -> dict[str, str]:
-    """Say why each column of categories that is left out is."""
+) -> dict[str, Reason]:
+    """Return why each column of categories that is left out is."""
     return {name: why_no_column(levels[name], rare_below) for name in encoding.left_out}
 
 

@@ -63,7 +63,7 @@ from vbmodels.experts.shared_rows import TEST_FOLDS
 from vbmodels.experts.terms.knots import RowSample
 from vbmodels.experts.terms.step_rows import CodedRows, CountRows, TargetRows
 from vbmodels.tables.column_table import USED, ColumnRead, column_read
-from vbmodels.tables.columns import Rule, names_rows
+from vbmodels.tables.columns import Reason, Rule, names_rows
 from vbmodels.tables.encoding import (
     FURTHEST,
     ONE_VALUE,
@@ -330,7 +330,7 @@ def _columns(
     about: Contents,
     summed: Summed,
     labels: Labels | Target,
-    reasons: Mapping[str, str],
+    reasons: Mapping[str, Reason],
     settings: ExpertSettings,
 ) -> tuple[ColumnRead, ...]:
     """Return the table of columns: those that predict, the label, and the weight."""
@@ -346,8 +346,8 @@ def _columns(
         mean = f"{summed.target.mean[1]:.4g} in the mean"
         found.append(ColumnRead(theirs[EXPOSURE], "number", 0, mean, "exposure of the count"))
     for name, rule in every.items():
-        used = f"left out: {reasons[name]}" if name in reasons else USED
-        found.append(column_read(name, rule, about.seen[name], summed.levels.get(name), used))
+        use = reasons.get(name, USED)
+        found.append(column_read(name, rule, about.seen[name], summed.levels.get(name), use))
     return tuple(found)
 
 
@@ -367,7 +367,7 @@ def _refuse_classes(names: Sequence[str], rows: Sequence[int]) -> None:
 
 
 def _refuse_columns(
-    columns: Sequence[str], reasons: Mapping[str, str], settings: ExpertSettings
+    columns: Sequence[str], reasons: Mapping[str, Reason], settings: ExpertSettings
 ) -> None:
     if not columns:
         why = "; ".join(f"{name}: {reason}" for name, reason in list(reasons.items())[:5])

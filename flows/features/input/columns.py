@@ -28,16 +28,15 @@ from flows.tables.names import in_files, listed, shown_names
 from flows.tables.roles import column_rules, merge_seen, unclear_faults
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.table import (
-    REPEATED,
     is_measured,
     long_format,
-    measured_in_words,
     take_codes,
     why_left_out,
+    why_measured,
 )
 from vbmodels.tables.answers import split_questions
 from vbmodels.tables.column_table import USED, ColumnRead, column_read
-from vbmodels.tables.columns import Rule, Unclear
+from vbmodels.tables.columns import Reason, Rule, Unclear
 from vbmodels.tables.levels import LEAST, NUMBERS, Levels, Scale, numbers_of, scale_of
 from vbmodels.tables.seen import Seen
 
@@ -59,7 +58,7 @@ NO_COLUMN = "none"
 def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedColumns]) -> list[Fault]:
     """List the columns that cannot be read."""
     settings: FeatureSettings = checked[0].settings
-    seen = merge_seen([one.contents.seen for one in checked])
+    seen = merge_seen([one.about.contents.seen for one in checked])
     orders = words_by_column(settings.ordered)
     named = {
         "categories": settings.categories,
@@ -100,7 +99,7 @@ class FoundColumns:
     """
 
     kept: tuple[Column, ...]
-    reasons: Mapping[str, str]
+    reasons: Mapping[str, Reason]
     table: tuple[ColumnRead, ...]
     warnings: tuple[str, ...]
 
@@ -133,7 +132,7 @@ def columns_of(
     )
     rules, seen, levels = split.rules, split.seen, split.levels
     kept: list[Column] = []
-    reasons: dict[str, str] = {}
+    reasons: dict[str, Reason] = {}
     shown: dict[str, Levels] = {}
     for name, rule in rules.items():
         found = recoded(levels[name], rule) if not levels[name].many else levels[name]
@@ -144,10 +143,10 @@ def columns_of(
         if measured and settings.bins and not why:
             cuts = cuts_of(numbers_of(name, rule), settings.bins)
             found = found if levels[name].many else recoded(levels[name], rule, cuts)
-            why = "" if cuts else "one value"
+            why = None if cuts else Reason("other", "one value")
             rule = replace(rule, remark=_with(rule.remark, f"cut into {len(cuts) + 1} classes"))
         elif measured and not why:
-            why = measured_in_words(rule)
+            why = why_measured(rule)
         shown[name] = found
         if cuts and found.many:  # classes of many values are counted once more, in the survey
             found = Levels(dict.fromkeys(_names_of_classes(cuts), 1), found.missing)
@@ -168,7 +167,7 @@ def columns_of(
         _refuse(reasons)
     ordered = {column.name for column in kept if column.ordered}
     table = [
-        _shown_as(name, rule, seen[name], shown[name], reasons.get(name, ""), name in ordered)
+        _shown_as(name, rule, seen[name], shown[name], reasons.get(name), name in ordered)
         for name, rule in rules.items()
     ]
     used_names = [column.name for column in kept]
@@ -194,11 +193,10 @@ def columns_of(
 
 
 def _shown_as(
-    name: str, rule: Rule, seen: Seen, levels: Levels, reason: str, is_ordered: bool
+    name: str, rule: Rule, seen: Seen, levels: Levels, reason: Reason | None, is_ordered: bool
 ) -> ColumnRead:
-    """Return how a column is read; ``reason``: why it is left out, empty where it is not."""
-    used = f"left out: {reason}" if reason else USED
-    read = column_read(name, rule, seen, levels, used, not reason)
+    """Return how a column is read; ``reason``: why it is left out."""
+    read = column_read(name, rule, seen, levels, reason or USED, not reason)
     plain = read.read_as.removeprefix("ordered ")
     if not plain.startswith("category"):
         return read
@@ -259,9 +257,9 @@ def cuts_of(values: FloatArray, bins: int) -> tuple[float, ...]:
     return tuple(float(f"{cut:.6g}") for cut in cuts)
 
 
-def _refuse(reasons: Mapping[str, str]) -> None:
+def _refuse(reasons: Mapping[str, Reason]) -> None:
     found = "; ".join(f"{name}: {why}" for name, why in list(reasons.items())[:6])
-    measured = [name for name, why in reasons.items() if "not categories" in why]
+    measured = [name for name, why in reasons.items() if why.kind == "measured"]
     remedy = "give a table whose columns vary"
     if measured:
         remedy = (
@@ -276,12 +274,12 @@ def _refuse(reasons: Mapping[str, str]) -> None:
     )
 
 
-def _on_repeated(reasons: Mapping[str, str], levels: Mapping[str, Levels]) -> list[str]:
+def _on_repeated(reasons: Mapping[str, Reason], levels: Mapping[str, Levels]) -> list[str]:
     """Say which ids have several rows, which count as if they were of several respondents."""
     found = [
         f"{name} has {len(levels[name].counts):,} in {sum(levels[name].counts.values()):,} rows"
         for name, why in reasons.items()
-        if why.startswith(REPEATED) and levels[name].counts
+        if why.kind == "repeated ids" and levels[name].counts
     ]
     if not found:
         return []
@@ -292,7 +290,7 @@ def _on_repeated(reasons: Mapping[str, str], levels: Mapping[str, Levels]) -> li
 
 
 def _refuse_long(
-    levels: Mapping[str, Levels], reasons: Mapping[str, str], settings: FeatureSettings
+    levels: Mapping[str, Levels], reasons: Mapping[str, Reason], settings: FeatureSettings
 ) -> None:
     """Refuse a table in the long format, of one row an answer."""
     found = long_format(levels, reasons)
@@ -312,8 +310,8 @@ def _refuse_long(
     )
 
 
-def _on_measured(reasons: Mapping[str, str]) -> list[str]:
-    names = [name for name, why in reasons.items() if "not categories" in why]
+def _on_measured(reasons: Mapping[str, Reason]) -> list[str]:
+    names = [name for name, why in reasons.items() if why.kind == "measured"]
     if not names:
         return []
     return [
@@ -375,7 +373,7 @@ def compare_columns(
     for column, key in zip(found.kept, total.prints.tolist(), strict=True):
         before = first.setdefault(key, column.name)
         if before != column.name:
-            reasons[column.name] = f"the same cells as {before}"
+            reasons[column.name] = Reason("copy", f"the same cells as {before}")
     warnings = list(found.warnings)
     bounds = np.concatenate([[0], np.cumsum([len(c.levels) for c in found.kept])])
     kept = [
@@ -389,11 +387,13 @@ def compare_columns(
         ]
         warnings += _on_structural(kept)
         warnings += _on_exclusive(found.kept, bounds, total, reasons)
-    twice = [f"{name} ({why})" for name, why in reasons.items() if "the same cells" in why]
+    twice = [f"{name} ({why})" for name, why in reasons.items() if why.kind == "copy"]
     if twice:
         warnings.append(f"Repeated columns are used once: {listed(twice)}.")
     table = tuple(
-        replace(one, used=f"left out: {reasons[one.name]}") if one.name in reasons else one
+        ColumnRead.of(
+            one.name, one.read_as, one.missing, one.holds, reasons.get(one.name, one.used)
+        )
         for one in found.table
     )
     kept = [column for column in kept if column.name not in reasons]
@@ -457,7 +457,7 @@ def _on_structural(kept: Sequence[Column]) -> list[str]:
 
 
 def _on_exclusive(
-    columns: Sequence[Column], bounds: IntArray, total: Survey, reasons: Mapping[str, str]
+    columns: Sequence[Column], bounds: IntArray, total: Survey, reasons: Mapping[str, Reason]
 ) -> list[str]:
     """Say which columns of yes and no have at most one yes in a row: dummies of one question."""
     ones = [

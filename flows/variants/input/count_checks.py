@@ -18,8 +18,8 @@ import pysam
 from flows import storage
 from flows.faults import Fault
 from flows.tables import partition
-from flows.tables.checks import Checker, Found
-from flows.tables.partition import ROWS, chunks
+from flows.tables.checks import Found
+from flows.tables.partition import ROWS
 from flows.variants.input.alignment_checks import ALIGNED_TO
 from flows.variants.input.counts import check_reads
 from flows.variants.reads.alignments import described, local_fasta, quiet
@@ -89,19 +89,7 @@ def _used(settings: VariantSettings, marks: Marks) -> frozenset[str] | None:
     return None if regions is None else frozenset(r.contig for r in regions)
 
 
-def check_counts(url: str, rules: Rules) -> tuple[int, set[str], list[Fault]]:
-    """Read one file slab by slab; return its rows, its samples and every fault."""
-    checker = Checker(COUNTS, url)
-    samples: set[str | None] = set()
-    with rules.opened():
-        for table in checker.chunks(chunks(url)):
-            if "sample" in table.column_names:
-                samples |= set(table["sample"].unique().to_pylist())
-            rules.check(table, checker.found)
-    return checker.rows, {s for s in samples if s is not None}, checker.found.faults()
-
-
-def read_header(url: str) -> tuple[int, set[str], list[Fault]]:
+def read_header(url: str) -> tuple[int, set[str], tuple[Fault, ...]]:
     """Return a file's rows, its samples and the faults of its columns; read the samples alone."""
     checker, footer = partition.read_header(url, COUNTS)
     samples: set[Any] = set()

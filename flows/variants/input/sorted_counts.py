@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows import storage
-from flows.family import CheckedPiece, Each, Ingested
+from flows.family import CheckedPiece, Each, Ingested, refuse_wrong
 from flows.records import json_files
 from flows.records.runs import Dropped, RunPaths
 from flows.tables import partition
@@ -69,13 +69,8 @@ class SortedSlice(json_files.Form):
 def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingested:
     """Check and sort a slice of rows of counts; keep it, without rows that are not wanted."""
     marks = marks_in(part, settings)
-    rows = Part(part.index, tuple(s for s in part.slices if s.start < s.stop))
-    read, pieces = [], []
-    with Rules.of(settings, marks).opened() as rules:
-        for s, checker, table in partition.checked(rows, COUNTS):
-            rules.check(table, checker.found)
-            read.append(table)
-            pieces.append(CheckedPiece(s.url, len(table)))
+    read, pieces = check_slices(part, Rules.of(settings, marks))
+    refuse_wrong(pieces)
     # Of several cases any may be in a later run: what is kept for it is of every sample.
     samples = None if settings.several else [settings.case, *settings.controls]
     order = None
@@ -101,6 +96,19 @@ def sort_part(part: Part, settings: VariantSettings, paths: RunPaths) -> Ingeste
         ),
     )
     return Ingested(part.rows, len(table), dropped, checked=tuple(pieces))
+
+
+def check_slices(part: Part, rules: Rules) -> tuple[list[pa.Table], list[CheckedPiece]]:
+    """Read slices of rows of counts, and check them."""
+    read, pieces = [], []
+    with rules.opened():
+        rows = Part(part.index, tuple(s for s in part.slices if s.start < s.stop))
+        for checker, table in partition.checked(rows, COUNTS):
+            rules.check(table, checker.found)
+            read.append(table)
+            found = checker.found
+            pieces.append(CheckedPiece(found.file, checker.rows, found.kinds))
+    return read, pieces
 
 
 def sort_rows(

@@ -12,7 +12,7 @@ from flows.bags.schema import instances_in
 from flows.bags.settings import BagSettings
 from flows.settings import load
 from tests.flows.bags.bag_files import fitted, table_of, written
-from tests.flows.commands import read_part
+from tests.flows.commands import check_file, read_part
 from vbmodels.tables.cells import number_of
 
 
@@ -59,9 +59,8 @@ def test_labels_are_read_as_the_user_means_them(name, bags, tmp_path, monkeypatc
     key = "positive" if isinstance(positive, str) else "threshold"
     settings = load(BagSettings, None, [] if positive is None else [f"{key}={positive}"])
     (file,) = storage.expand(str(source), FAMILY.suffixes)
-    checked = FAMILY.check(file, settings)
-    assert checked.faults == ()
-    (part,) = FAMILY.plan([file], [checked], settings)
+    assert check_file(FAMILY, file, settings).faults == ()
+    (part,) = FAMILY.plan([file], [FAMILY.read_header(file, settings)], settings)
     assert read_part(part, instances_in(settings))["label"].to_pylist() == bags[1].tolist()
 
 
@@ -73,7 +72,7 @@ def test_a_missing_label_is_no_negative_one(setting, tmp_path, monkeypatch):
     (tmp_path / "in.csv").write_text("\n".join(lines))
     settings = load(BagSettings, None, [setting], columns={"features": "x"})
     (file,) = storage.expand(str(tmp_path / "in.csv"), FAMILY.suffixes)
-    (part,) = FAMILY.plan([file], [FAMILY.check(file, settings)], settings)
+    (part,) = FAMILY.plan([file], [FAMILY.read_header(file, settings)], settings)
     assert read_part(part, instances_in(settings))["label"].to_pylist() == [1, None, 0]
 
 

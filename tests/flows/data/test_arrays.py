@@ -13,7 +13,7 @@ from flows.bags.settings import BagSettings
 from flows.storage import StorageError
 from flows.storage.file_options import NOTES
 from flows.storage.formats.arrays import opened
-from tests.flows.commands import read_part
+from tests.flows.commands import check_file, read_part
 
 BAGS = {"a": [[1.0, 2.0], [3.0, 4.0]], "b": [[5.0, 6.0]], "c": np.zeros((0, 2))}
 LABELS = {"a": 1, "b": 0, "c": 0}
@@ -28,11 +28,12 @@ def read(source, settings=None):
     """Check files and read them, as a run does both; return features by bag, and labels."""
     settings = settings or BagSettings()
     files = storage.expand(str(source), FAMILY.suffixes)
-    checked = [FAMILY.check(file, settings) for file in files]
+    checked = [check_file(FAMILY, file, settings) for file in files]
     assert [fault for one in checked for fault in one.faults] == []
     assert FAMILY.validate_dataset(files, checked) == []
     assert FAMILY.require_labels(files, checked) == []
-    (part,) = FAMILY.plan(files, checked, settings)
+    headers = [FAMILY.read_header(file, settings) for file in files]
+    (part,) = FAMILY.plan(files, headers, settings)
     rows = read_part(part, INSTANCES_IN.of(settings)).to_pylist()
     bags = {row["bag_id"]: [] for row in rows}
     labels = {row["bag_id"]: row["label"] for row in rows if row["label"] is not None}

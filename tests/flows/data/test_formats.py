@@ -19,11 +19,10 @@ from flows.keywords.settings import KeywordSettings
 from flows.storage.errors import StorageError
 from flows.storage.formats import converted as formats
 from flows.tables.cells import read_cells
-from flows.tables.checks import Checker
-from flows.tables.partition import chunks, cut
+from flows.tables.partition import checked, cut, read_header
 from flows.tables.table import NUMBERS, WORDS
 from tests.faults import pipelines
-from tests.flows.commands import read_part
+from tests.flows.commands import check_file, read_part
 
 ROWS = [
     {"doc_id": "a", "text": 'Of "maps"; and,\nmore maps', "keywords": ["maps", "old maps"]},
@@ -71,10 +70,10 @@ FILES = {
 
 def read(url, table=DOCUMENTS):
     """Check a file and read it, as a run does both."""
-    checker = Checker(table, url)
-    assert sum(rows.num_rows for rows in checker.chunks(chunks(url))) == checker.rows
-    assert checker.found.faults() == []
-    (part,) = cut(storage.expand(url, storage.SUFFIXES), [checker.rows], 1000, None)
+    header, _ = read_header(url, table)
+    assert header.found.faults() == ()
+    (part,) = cut(storage.expand(url, storage.SUFFIXES), [header.rows], 1000, None)
+    assert not any(checker.found for checker, _ in checked(part, table))
     return read_part(part, table)
 
 
@@ -173,7 +172,7 @@ def test_rows_without_names_are_named_by_file_and_number(tmp_path):
     assert read(url)["doc_id"].to_pylist() == ["x.csv:1", "x.csv:2"]
     family = pipelines.pipeline_named("keywords")
     files = storage.expand(str(tmp_path / "in"), family.suffixes)
-    checked = [family.check(file, KeywordSettings()) for file in files]
+    checked = [check_file(family, file, KeywordSettings()) for file in files]
     (fault,) = family.validate_dataset(files, checked)
     assert "a file name of its own" in fault.expected
 
@@ -208,6 +207,6 @@ def test_a_folder_of_texts_is_a_corpus(tmp_path):
         (tmp_path / name).write_text(f"The map of {name}", encoding="utf-8")
     family = pipelines.pipeline_named("keywords")
     files = storage.expand(str(tmp_path), family.suffixes)
-    assert [family.check(file, KeywordSettings()).rows for file in files] == [1, 1]
+    assert [check_file(family, file, KeywordSettings()).rows for file in files] == [1, 1]
     parts = cut(files, [1, 1], 10, None)
     assert read_part(parts[0], DOCUMENTS)["doc_id"].to_pylist() == [f.url for f in files]

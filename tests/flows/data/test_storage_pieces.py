@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows import storage
-from flows.bags.input.check import check_file
+from flows.bags.family import FAMILY
 from flows.bags.settings import BagSettings
-from flows.tables import partition
+from tests.flows.commands import check_file
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -103,23 +103,17 @@ def other_label(columns):
 
 
 @pytest.mark.parametrize("change", [None, not_finite, other_label])
-def test_bags_are_checked_in_pieces_with_the_same_faults(tmp_path, monkeypatch, change):
+def test_bags_are_checked_in_pieces_with_the_same_faults(tmp_path, change):
     url = bags_of(tmp_path / "x.parquet", 5000, change=change)
     (file,) = storage.expand(url, [".parquet"])
-    whole = check_file(file, BagSettings())
-    faults, runs = whole.faults, whole.runs
-    monkeypatch.setattr(partition, "SLAB", 20_000)
-    assert len(list(partition.chunks(url))) > 10
-    pieces = check_file(file, BagSettings())
-    assert pieces.rows == 5000
-    assert pieces.faults == faults
-    assert bool(faults) == (change is not None)
+    whole, pieces = (check_file(FAMILY, file, BagSettings(partitions=n)) for n in (1, 12))
+    assert pieces.faults == whole.faults
+    assert pieces.rows == whole.rows == 5000
+    assert bool(whole.faults) == (change is not None)
     if change is None:
-        assert pieces.runs.bag_ids == runs.bag_ids
-        assert pieces.runs.starts.tolist() == runs.starts.tolist()
-        assert (pieces.runs.widths, pieces.runs.own) == (runs.widths, runs.own)
+        assert pieces.held == whole.held
     else:
-        assert faults[0].row in (3211, 3216)
+        assert whole.faults[0].row in (3211, 3216)
 
 
 PEAK = """
@@ -130,19 +124,20 @@ name, url, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 family = pipeline_named(name)
 chosen = family.settings(**settings)
 (file,) = storage.expand(sys.argv[4], family.suffixes)
-family.check(file, chosen)  # loads what a check needs
+header = family.read_header(file, chosen)  # loads what a check needs
+family.check(*family.plan([file], [header], chosen), chosen)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 (file,) = storage.expand(url, family.suffixes)
-checked = family.check(file, chosen)
+header = family.read_header(file, chosen)
+parts = family.plan([file], [header], chosen)
+pieces = [piece for part in parts for piece in family.check(part, chosen)]
+checked = family.merge(file, header, pieces, chosen)
 assert not checked.faults, checked.faults[:3]
-last = family.plan([file], [checked], chosen)[-1]
+last = parts[-1]
 if name == "features":
     import tempfile
     from flows.records.runs import RunPaths
     family.ingest(last, chosen, RunPaths(tempfile.mkdtemp(), "20260101T000000-000000"))
-else:
-    from flows.bags.input.check import check_part
-    check_part(last, chosen)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps({"rows": checked.rows, "bytes": (after - before) * 1024}))
 """
@@ -161,7 +156,7 @@ def test_memory_is_bounded_by_a_partition(tmp_path, name):
             file.write(header + "\n")
             for k in range(64):
                 file.write("".join(f'"{k}{line[1:]}\n' for line in lines))
-        bound = 600 * 2**20  # three chunks, what the allocator keeps, and the names of all rows
+        bound = 600 * 2**20  # a partition, what the allocator keeps, and the names of all rows
     else:
         small = bags_of(tmp_path / "small.parquet", 100)
         large, settings = str(tmp_path / "x.parquet"), {}
@@ -184,17 +179,3 @@ def test_memory_is_bounded_by_a_partition(tmp_path, name):
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout)
     assert found["bytes"] < bound, (found, size)
-
-
-def test_a_file_that_grows_when_it_is_read_is_checked_in_pieces(tmp_path, monkeypatch):
-    """A word that is stored once and stands in every row makes a small file a large table."""
-    url = str(tmp_path / "x.parquet")
-    word = "a" * 20_000
-    pq.write_table(pa.table({"id": pa.array(range(3000)), "w": [word] * 3000}), url)
-    assert Path(url).stat().st_size < 100_000
-    monkeypatch.setattr(partition, "SLAB", 2**20)
-    monkeypatch.setattr(partition, "ROWS", 1000)
-    found = list(partition.chunks(url))
-    assert max(table.nbytes for _, table in found) < 4 * 2**20
-    assert [first for first, _ in found[:2]] == [0, found[0][1].num_rows]
-    assert sum(table.num_rows for _, table in found) == 3000

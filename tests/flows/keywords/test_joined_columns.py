@@ -7,7 +7,7 @@ from flows.faults import InputError
 from flows.keywords.family import FAMILY
 from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
-from tests.flows.commands import read_part
+from tests.flows.commands import check_file, read_part
 
 ROWS = "Abstract,Title,other\nBees dance.,Varroa mites,1\n,Clover,2\nSoil is old.,,3\n"
 
@@ -16,7 +16,7 @@ def texts(folder, called):
     (folder / "in.csv").write_text(ROWS)
     settings = KeywordSettings(columns={"text": called}, partitions=2)
     files = storage.expand(str(folder / "in.csv"), FAMILY.suffixes)
-    checked = [FAMILY.check(file, settings) for file in files]
+    checked = [check_file(FAMILY, file, settings) for file in files]
     if faults := [fault for one in checked for fault in one.faults]:
         raise InputError(faults)
     table = DOCUMENTS.of(settings)

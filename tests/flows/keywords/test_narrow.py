@@ -28,7 +28,7 @@ def ingested(folder: Path, unit: str):
     pq.write_table(table, folder / "in.parquet")
     settings, paths = KeywordSettings(unit=unit), RunPaths(str(folder), "run")
     files = storage.expand(str(folder / "in.parquet"), FAMILY.suffixes)
-    parts = FAMILY.plan(files, [FAMILY.check(file, settings) for file in files], settings)
+    parts = FAMILY.plan(files, [FAMILY.read_header(file, settings) for file in files], settings)
     for part in parts:
         FAMILY.ingest(part, settings, paths)
     return table, parts, settings, paths

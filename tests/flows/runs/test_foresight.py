@@ -250,7 +250,8 @@ def test_eight_files_are_looked_at_at_once_on_any_number_of_cores(monkeypatch):
         settings=family.settings(),
         on_progress=lambda name: None,
     )
-    assert len(checking._each(given, look)) == 8
+    monkeypatch.setattr(family, "read_header", look)
+    assert len(checking._headers(given)) == 8
 
 
 class Cold:

@@ -108,7 +108,7 @@ def faults_of_a_check(name, url):
     settings = family.settings(**{"partitions": 3, **pipelines.SETTINGS[name]})
     run = Run(family, url, RunPaths("nowhere", "check"), settings, Events())
     with pytest.raises(InputError) as refused:
-        checking.look_at_files(run, whole=True)
+        checking.look_at_files(run, rows=True)
     return refused.value.faults
 
 
@@ -117,10 +117,23 @@ def files_in(folder):
 
 
 @pytest.mark.parametrize("case", FAULTS)
-def test_a_fault_in_rows_is_reported_as_by_a_check_and_nothing_is_left(case, tmp_path):
+def test_a_fault_in_rows_is_reported_as_by_a_check_and_nothing_is_left(case, tmp_path, monkeypatch):
+    """And every row is read once."""
     name, url = written(case, tmp_path)
+    read, spans = storage.read_rows, []
+
+    def recorded(url, start, stop, *columns):
+        spans.append((start, stop))
+        return read(url, start, stop, *columns)
+
+    monkeypatch.setattr(storage, "read_rows", recorded)
+    monkeypatch.setattr(storage, "read_table", lambda url, *_: pytest.fail(f"{url} is read whole"))
     with pytest.raises(InputError) as refused:
         pipelines.run(name, url, str(tmp_path / "out"))
+    monkeypatch.undo()
+    ends = [stop for _, stop in sorted(spans)]
+    assert sorted(spans) == list(zip([0, *ends], ends, strict=False))
+    assert ends[-1] == pq.read_metadata(url).num_rows
     assert refused.value.faults == faults_of_a_check(name, url)
     assert not (tmp_path / "out").exists()
 
@@ -259,9 +272,12 @@ def bytes_requested(proxy, name, size):
     return sum(sizes), len(sizes)
 
 
+@pytest.mark.parametrize("wrong", [False, True])
 @pytest.mark.parametrize("small", [True, False])
-def test_an_object_is_read_once(small, tmp_path, monkeypatch):
+def test_an_object_is_read_once(small, wrong, tmp_path, monkeypatch):
     """But for its footer, of which Arrow requests 64 KiB; also of one that comes in one request.
+
+    And of one with a fault, in its last rows.
 
     Footers are read for each of: the columns' names, whether there are bags enough to hold
     some out, how to cut, and what a task reads.
@@ -271,13 +287,16 @@ def test_an_object_is_read_once(small, tmp_path, monkeypatch):
     proxy = Proxy(server.port)
     try:
         url = pipelines.simulate("bags", str(tmp_path / "s3" / "in"), 500)
+        if wrong:
+            groups = pq.read_metadata(url).row_group(0).num_rows
+            pq.write_table(gap(pq.read_table(url)), url, row_group_size=groups)
         size = os.path.getsize(url)
         if not small:
             monkeypatch.setattr(contents, "SMALL", 0)
         stores.enter(monkeypatch, proxy.url)
         settings = pipeline_named("bags").settings(**pipelines.SETTINGS["bags"], partitions=8)
         source = f"s3://in/{os.path.basename(url)}"
-        with pytest.raises(_Enough), listening(_UntilRead()):
+        with pytest.raises(InputError if wrong else _Enough), listening(_UntilRead()):
             launch("bags", source, str(tmp_path / "out"), settings, ComputeSettings())
         read, times = bytes_requested(proxy, os.path.basename(url), size)
         assert times == 1 if small else times < 20
@@ -299,7 +318,7 @@ def test_a_text_on_a_store_is_checked_and_read_by_one_request(tmp_path, monkeypa
         stores.enter(monkeypatch, proxy.url)
         family = pipeline_named("keywords")
         settings, paths = family.settings(keyphrases=2), RunPaths("nowhere", "check")
-        checking.look_at_files(Run(family, "s3://in", paths, settings, Events()), whole=True)
+        checking.look_at_files(Run(family, "s3://in", paths, settings, Events()), rows=True)
         storage.small_files.release()
         launch("keywords", "s3://in", str(tmp_path / "out"), settings, ComputeSettings())
         requests = [line.split()[0] for line in proxy.seen if "/in/a.txt" in line]

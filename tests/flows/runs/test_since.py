@@ -221,7 +221,7 @@ def test_a_damaged_posterior_is_not_started_from(documents, tmp_path, counted, c
 
 def test_bags_in_two_files_are_cut_together():
     def runs(*names):
-        return bags_check.Runs(names, np.arange(len(names) + 1), np.zeros(len(names)), {}, 0)
+        return bags_check.Runs(names, np.arange(len(names) + 1))
 
     assert bags_check.sharing_bags([runs("a", "b"), runs("c"), runs("d", "b")]) == [[0, 2], [1]]
 

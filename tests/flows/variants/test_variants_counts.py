@@ -39,7 +39,7 @@ def test_thousands_of_contigs_and_intervals():
         **{b: np.ones(rows, np.int64) for b in "ACGT"},
     }  # fmt: skip
     wanted = [Region(name, s, s + 2) for name in contigs for s in (10, 20)]
-    [counts] = Checker(COUNTS, "counts").chunks([(0, pa.table(data))])
+    counts = Checker(COUNTS, "counts").read(pa.table(data))
     table, about = sort_rows(reading.filled(COUNTS, counts), ["case"], wanted, None)
     assert len(table) == 4000
     assert about.outside == rows - 4000

@@ -268,11 +268,12 @@ def _bounds(x, log_weight, log_case, log_control, log_p, spike, broad, unit, roo
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _near_nodes(here, b, tau, v, case, slopes, work, rates, far, kept, moments):
+def _near_nodes(here, b, tau, v, room):
     """Fill the moments [K, 4] of the difference near the nodes that count; return how many do.
 
-    ``kept`` are these nodes, from the largest error rate's density down to lower rates, then up.
+    `Room.kept` are these nodes, from the largest error rate's density down to lower rates, then up.
     """
+    case, slopes, rates, moments = room.case, room.slopes, room.rates, room.moments
     count, size = 0, here.shape[0]
     of_spike = of_broad = 0.0
     for k in range(size - 1):
@@ -282,59 +283,59 @@ def _near_nodes(here, b, tau, v, case, slopes, work, rates, far, kept, moments):
         k = start - i if i <= start else i
         if rates[0, k] + rates[1, k] <= _SLIGHT * (of_spike + of_broad):
             continue
-        m0, m1, m2, m4 = _near_moments(here, here[k] + b, tau, case, slopes, work)
-        both = (1.0 - v) * m0 + v * far[0, k]
+        m0, m1, m2, m4 = _near_moments(here, here[k] + b, tau, case, slopes, room.work)
+        both = (1.0 - v) * m0 + v * room.far[0, k]
         of_spike += rates[0, k] * both
         of_broad += rates[1, k] * both
         moments[k, 0], moments[k, 1], moments[k, 2], moments[k, 3] = m0, m1, m2, m4
-        kept[count] = k
+        room.kept[count] = k
         count += 1
     return count
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _add_null(q, kept, v, moments, far, rates, lmu, lnu, part, extra, nodes):
+def _add_null(q, kept, v, room, unit):
     """Add node q of M to what a unit is under H0."""
     for k in kept:
-        a = rates[0, k] + rates[1, k]
-        both = (1.0 - v) * moments[k, 0] + v * far[0, k]
-        of_spike = rates[0, k] * both
-        nodes[0, q, k] = a * both
-        part[q, 0, SPIKE] += of_spike
-        part[q, 0, BROAD] += rates[1, k] * both
-        part[q, 0, LOG_MU] += of_spike * lmu[k]
-        part[q, 0, LOG_NU] += of_spike * lnu[k]
+        a = room.rates[0, k] + room.rates[1, k]
+        both = (1.0 - v) * room.moments[k, 0] + v * room.far[0, k]
+        of_spike = room.rates[0, k] * both
+        unit.nodes[0, q, k] = a * both
+        unit.part[q, 0, SPIKE] += of_spike
+        unit.part[q, 0, BROAD] += room.rates[1, k] * both
+        unit.part[q, 0, LOG_MU] += of_spike * room.lmu[k]
+        unit.part[q, 0, LOG_NU] += of_spike * room.lnu[k]
         for j in range(4):
-            extra[q, NEAR + j] += a * (1.0 - v) * moments[k, j]
+            unit.extra[q, NEAR + j] += a * (1.0 - v) * room.moments[k, j]
         for j in range(3):
-            extra[q, FAR + j] += a * v * far[j, k]
+            unit.extra[q, FAR + j] += a * v * room.far[j, k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _add_profile(here, b, profile, v, case, slopes, work, rates, far, kept, at_tau):
+def _add_profile(here, b, profile, v, kept, room, at_tau):
     """Add what a node of M is under H0 at each tau of the profile."""
     for k in kept:
-        a, away = rates[0, k] + rates[1, k], v * far[0, k]
+        a, away = room.rates[0, k] + room.rates[1, k], v * room.far[0, k]
         for j in range(profile.shape[0]):
-            near = _near(here, here[k] + b, profile[j], case, slopes, work)
+            near = _near(here, here[k] + b, profile[j], room.case, room.slopes, room.work)
             at_tau[j] += a * (away + (1.0 - v) * near)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _add_other(q, c, survive, rates, lmu, lnu, of_nodes, part, z_alt, nodes):
+def _add_other(q, c, of_nodes, room, unit):
     """Add alternative c at node q of M to what a unit is under H1."""
-    size = survive.shape[0]
-    of_spike, of_broad = dot(rates[0], survive), dot(rates[1], survive)
-    z_alt[q, c] = of_spike + of_broad
-    part[q, 1, SPIKE] += of_spike
-    part[q, 1, BROAD] += of_broad
+    survive, size = room.survive, room.survive.shape[0]
+    of_spike, of_broad = dot(room.rates[0], survive), dot(room.rates[1], survive)
+    unit.z_alt[q, c] = of_spike + of_broad
+    unit.part[q, 1, SPIKE] += of_spike
+    unit.part[q, 1, BROAD] += of_broad
     if of_nodes:
         for k in range(size):
-            nodes[1, q, k] += (rates[0, k] + rates[1, k]) * survive[k]
+            unit.nodes[1, q, k] += (room.rates[0, k] + room.rates[1, k]) * survive[k]
     for k in range(size):
-        survive[k] *= rates[0, k]
-    part[q, 1, LOG_MU] += dot(survive, lmu)
-    part[q, 1, LOG_NU] += dot(survive, lnu)
+        survive[k] *= room.rates[0, k]
+    unit.part[q, 1, LOG_MU] += dot(survive, room.lmu)
+    unit.part[q, 1, LOG_NU] += dot(survive, room.lnu)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
@@ -345,72 +346,91 @@ def _best(best, part):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _place(here, b, n, edges, at, lmu, lnu, place, basis, cell, within, inverse_width):
+def _place(here, b, n, room):
     """Fill where the shifted nodes of x are: in cells, in survival tables, and their logs."""
-    edges_of(here, edges)
+    edges_of(here, room.edges)
     for k in range(here.shape[0]):
-        at[k] = here[k] + b
-    survival_places(at, n, place, basis)
-    log_rates(at, lmu, lnu)
-    cells_of(edges, at, cell, within, inverse_width)
+        room.at[k] = here[k] + b
+    survival_places(room.at, n, room.place, room.basis)
+    log_rates(room.at, room.lmu_at, room.lnu_at)
+    cells_of(room.edges, room.at, room.cell, room.within, room.inverse_width)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+def _largest_first(values, order):
+    """Fill the places of values from the largest down, of equal ones in their order."""
+    for i in range(values.shape[0]):
+        j = i
+        while j > 0 and values[order[j - 1]] < values[i]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = i
+
+
+@njit(cache=True, inline="always")
+def _fill_other(q, here, b, log_weight, log_case, log_top, of, of_nodes, room, unit):
+    """Fill node q of M under H1; ``log_top``: the log of its mass but for the alternatives."""
+    unit.part[q, 1, OFFSET] = log_top + log_alternatives(
+        log_weight, log_case, room.lmu, room.lnu, of.alternatives, room.g
+    )
+    if of.restricted:
+        _place(here, b, of.survival.shape[1], room)
+    for c in range(room.g.shape[0]):
+        whole = total(room.g[c])
+        if whole <= 0.0:
+            continue
+        if of.restricted:
+            g, survive, slope = room.g[c], room.survive, room.slope
+            above_at(room.cell, room.within, room.inverse_width, g, room.above, survive, slope)
+            inverse_survival(room.place, room.basis, of.survival[c], room.inverse)
+            shape, floor = of.alternatives[c], 0.05 if c else 0.0
+            cut_slope(shape, floor, room.lmu_at, room.lnu_at, room.inverse, survive, slope)
+            unit.extra[q, RISE] += dot(room.rates[0], slope) + dot(room.rates[1], slope)
+        else:
+            room.survive[:] = whole
+        _add_other(q, c, of_nodes, room, unit)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _fill_unit(table, u, under, spike, broad, of_nodes, room, unit):
     """Fill one unit, but for `Unit.scale`; nodes of M that can hold next to nothing are skipped."""
-    of, profile, tau, wide, v = under.of, under.profile, under.tau, under.wide, under.v
-    alternatives, survival = of.alternatives, of.survival
-    restricted, log_p = of.restricted, of.log_p
-    (
-        rates, g, lmu, lnu, case, slopes, far, work, kept, moments, edges, above,
-        at, lmu_at, lnu_at, inverse, survive, slope, place, basis, cell, within, width,
-    ) = room  # fmt: skip
-    part, extra, z_alt, at_tau, nodes, _, tops, bound = unit
+    log_p, profile, tau, wide, v = under.of.log_p, under.profile, under.tau, under.wide, under.v
     b, grids = under.shift[table.group[u]], table.of
     x, log_weight, log_case = grids.x[u], grids.log_weight[u], grids.log_case[u]
     log_control, log_far, far_slope = grids.log_control[u], table.log_far[u], table.far_slope[u]
     _bounds(x, log_weight, log_case, log_control, log_p, spike, broad, unit, room)
     best0 = best1 = -np.inf
-    order = np.argsort(-bound)
-    for rank in range(x.shape[0]):
-        q = int(order[rank])
-        of_null, of_other = bound[q] > best0 + _SKIPPED, bound[q] + 3.0 > best1 + _SKIPPED
+    order = np.empty(x.shape[0], np.int64)
+    _largest_first(unit.bound, order)
+    for q in order:
+        of_null, of_other = unit.bound[q] > best0 + _SKIPPED, unit.bound[q] + 3.0 > best1 + _SKIPPED
         if not (of_null or of_other):
             continue
-        here = x[q]
-        log_rates(here, lmu, lnu)
-        error_logs(log_weight[q], log_control[q], lmu, lnu, spike, broad, rates)
-        errors(rates, tops[q, 1])
+        here, top = x[q], unit.tops[q, 1]
+        log_rates(here, room.lmu, room.lnu)
+        error_logs(log_weight[q], log_control[q], room.lmu, room.lnu, spike, broad, room.rates)
+        errors(room.rates, top)
         if of_null:
-            relative(log_case[q], case)
-            far_moments(here, log_far[q], far_slope[q], tops[q, 0], b, wide, far)
-            count = _near_nodes(here, b, tau, v, case, slopes, work, rates, far, kept, moments)
-            some = kept[:count]
-            _add_null(q, some, v, moments, far, rates, lmu, lnu, part, extra, nodes)
-            _add_profile(here, b, profile, v, case, slopes, work, rates, far, some, at_tau[q])
-            best0 = _best(best0, part[q, 0])
-        if not of_other:
-            continue
-        top_g = log_alternatives(log_weight[q], log_case[q], lmu, lnu, alternatives, g)
-        part[q, 1, OFFSET] = log_p[q] + tops[q, 1] + top_g
-        n = survival.shape[1]
-        if restricted:
-            _place(here, b, n, edges, at, lmu_at, lnu_at, place, basis, cell, within, width)
-        for c in range(g.shape[0]):
-            whole = total(g[c])
-            if whole <= 0.0:
-                continue
-            if restricted:
-                above_at(cell, within, width, g[c], above, survive, slope)
-                inverse_survival(place, basis, survival[c], inverse)
-                cut_slope(
-                    alternatives[c], 0.05 if c else 0.0, lmu_at, lnu_at, inverse, survive, slope
-                )
-                extra[q, RISE] += dot(rates[0], slope) + dot(rates[1], slope)
-            else:
-                survive[:] = whole
-            _add_other(q, c, survive, rates, lmu, lnu, of_nodes, part, z_alt, nodes)
-        best1 = _best(best1, part[q, 1])
+            relative(log_case[q], room.case)
+            far_moments(here, log_far[q], far_slope[q], unit.tops[q, 0], b, wide, room.far)
+            some = room.kept[: _near_nodes(here, b, tau, v, room)]
+            _add_null(q, some, v, room, unit)
+            _add_profile(here, b, profile, v, some, room, unit.at_tau[q])
+            best0 = _best(best0, unit.part[q, 0])
+        if of_other:
+            _fill_other(
+                q,
+                here,
+                b,
+                log_weight[q],
+                log_case[q],
+                log_p[q] + top,
+                under.of,
+                of_nodes,
+                room,
+                unit,
+            )
+            best1 = _best(best1, unit.part[q, 1])
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
