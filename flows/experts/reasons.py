@@ -199,8 +199,6 @@ class Reasons:
             cell = f"{first.name} {_cell(rows, first, i, own[every[u][0]])}"
             found.append(Move(cell, round(float(moved[u]), 1), len(more)))
         others = len(every) - len(most)
-        # What is rounded off is the start's where no other cell is left to have it.
-        start, rest = (start, rest) if others else (start + rest, 0.0)
         return Why(tuple(found), others, round(rest, 1) + 0.0, round(start, 1) + 0.0, odds + 0.0)
 
 
