@@ -1,4 +1,4 @@
-"""The word graph of a document and the two scores that read it: TextRank and SS.
+"""The word graph of a document, and TextRank, which reads it.
 
 Vertices are a document's candidate words, in the order of their first occurrence; two
 words are joined when they stand at most ``window`` places apart in the sequence of
