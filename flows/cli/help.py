@@ -24,6 +24,7 @@ PLACES = {
     "SOURCE": "A file, folder, glob or URL, such as s3://bucket/prefix, or several of them.",
     "TARGET": "Folder or URL for results. Each run gets a subfolder TARGET/runs/RUN_ID; TARGET "
     "alone means its latest run.",
+    "Exit code": "0: done; 1: the run failed; 2: the input or the settings are wrong.",
 }
 LARGE = {"workers", "scheduler", "memory_limit", "partitions", "checkpoint_every"}
 LARGE |= {"resume", "since"}

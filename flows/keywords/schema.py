@@ -58,7 +58,7 @@ DOCUMENTS = Table(
         optional(
             "keywords",
             WORDS,
-            "known keyphrases; an empty cell: nobody has looked; where somebody found none, "
+            "known keyphrases, in text with ; between two; an empty cell: nobody has looked; where somebody found none, "
             "set `complete`, or in Parquet and JSON lines give an empty list",
         ),
         optional(
