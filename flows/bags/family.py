@@ -245,7 +245,7 @@ class BagsFamily(Family):
         warnings += gap_warnings(gaps)
         read_as, doubts = numbers_of_text(about, settings)
         warnings += doubts + joined_labels(about)
-        warnings += split_bags(about, len({one.url for part in parts for one in part.slices}))
+        warnings += split_bags(about)
         warnings += other_levels(first)
         batch = MultiLabelBags if form.classes else Bags
         partitions = tuple(one.url for one in built)

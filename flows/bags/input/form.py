@@ -179,13 +179,13 @@ def joined_labels(about: AboutBags) -> list[str]:
     return [f"Labels that differ in case are one (rows): {'; '.join(joined)}."] if joined else []
 
 
-def split_bags(about: AboutBags, files: int) -> list[str]:
+def split_bags(about: AboutBags) -> list[str]:
     """Say how many bags have instances in several files."""
     if not about.split:
         return []
     return [
-        f"{about.split:,} of {about.bags:,} bags have rows in several of {files:,} files and are "
-        "one bag each: give different bags different names."
+        f"{about.split:,} of {about.bags:,} bags have rows in several files and are one bag each: "
+        "give different bags different names."
     ]
 
 
