@@ -154,7 +154,9 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         "yes, except for the kernel of text (see kernel).",
     )
     precision: Literal["float64", "float32"] = Field(
-        "float64", description="Type in which features are stored; sums are float64 always."
+        "float64",
+        description="Type in which features are stored that need more than 32 bits; sums are "
+        "float64 always.",
     )
     chains: int = Field(4, ge=2, description="gibbs: independent chains.")
     warmup: int = Field(300, ge=0, description="gibbs: sweeps left out at first.")
