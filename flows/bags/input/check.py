@@ -382,7 +382,7 @@ def check_part(part: Part, settings: BagSettings) -> tuple[pa.Table, CheckedPart
 
 def check(part: Part, settings: BagSettings) -> tuple[CheckedPiece, ...]:
     """Say what is wrong in a partition's rows, and what they hold."""
-    return check_part(part, settings).pieces
+    return check_part(part, settings)[1].pieces
 
 
 def merge(
