@@ -22,7 +22,6 @@ from flows.bags.input.check import CheckedBags, slices_of
 from flows.bags.input.form import (
     FILE,
     AboutBags,
-    BagForm,
     FeatureSums,
     build,
     constant_columns,
@@ -32,16 +31,13 @@ from flows.bags.input.form import (
     instance_label_warning,
     joined_labels,
     kept_form,
-    known_instances,
-    many_words,
     numbers_of_text,
-    one_modality,
     read_about,
     read_form,
+    refuse_unfit,
     split_bags,
     too_many_words,
     warnings_of,
-    without_instances,
 )
 from flows.bags.input.groups import (
     groups_of,
@@ -57,7 +53,7 @@ from flows.bags.input.roles import (
     settings_from_input,
 )
 from flows.bags.input.simulate import write_bags
-from flows.bags.models import Coefficients, memory_needed
+from flows.bags.models import memory_needed
 from flows.bags.settings import GIB, HELD_OUT, BagSettings
 from flows.bags.summary import Summary
 from flows.family import (
@@ -68,7 +64,7 @@ from flows.family import (
     Prepared,
     reading_of,
 )
-from flows.faults import Fault, InputError
+from flows.faults import Fault
 from flows.records import json_files
 from flows.records.runs import Dropped, Parameter, RunPaths
 from flows.report.figures import plain
@@ -164,38 +160,28 @@ class BagsFamily(Family):
 
     def ingest(self, part: Part, settings: BagSettings, paths: RunPaths) -> Ingested:
         """Group a partition's instances by bag."""
-        checked = bags_check.check_part(part, settings)
+        rows, checked = bags_check.check_part(part, settings)
         bags_check.refuse(checked.pieces, settings)
-        found = instances_of.read(
-            checked.rows,
-            part.index,
-            settings.held_out or 0.0,
-            settings.seed,
-            settings.precision,
-            settings.group_parts or 0,
-        )
+        found = instances_of.read(rows, part.index, settings)
+        del rows  # as much memory as what was made of them
         storage.write_bytes(paths.part("read", part.index, "npz"), to_bytes(found.bags))
         storage.write_table(paths.part("bag_rows", part.index), found.bag_rows)
         storage.write_table(paths.part("instance_rows", part.index), found.instance_rows)
         storage.write_table(paths.part("prints", part.index), instance_prints(found.bags))
         classes = found.bag_rows["labels"].combine_chunks()
-        known, known_bags = known_instances(found.bags)
         sums = map(FeatureSums.of, (one.features for one in found.bags.modalities))
         about = AboutBags(
             sums=dict(zip(found.modalities, sums, strict=True)),
             own=found.bags.bag_features.shape[1],
-            classes=bag_classes.names_of(classes) if settings.takes_classes else [],
+            classes=sorted(set(classes.flatten().to_pylist())) if settings.takes_classes else [],
             exclusive=bag_classes.one_each(classes),
             words=too_many_words(found.bags),
-            known=known,
-            known_bags=known_bags,
             numbers=checked.seen.columns,
             labels=dict(checked.seen.labels),
             bags=found.bag_rows.num_rows,
             split=len(checked.split),
         )
         json_files.write(paths.part("about", part.index, "json"), about)
-        n_empty = len(found.empty)
         is_positive = pc.equal(found.bag_rows["label"], 1)
         positive = found.bag_rows.filter(is_positive)["bag_id"].to_pylist()
         return Ingested(
@@ -204,7 +190,7 @@ class BagsFamily(Family):
             dropped=(
                 Dropped(
                     reason=EMPTY if settings.leakless else EMPTY_BY[settings.model],
-                    count=n_empty,
+                    count=len(found.empty),
                     examples=list(found.empty[:100]),
                     of=found.bag_rows.num_rows,
                     cause="Check that the input has their instances, by bag_id",
@@ -230,14 +216,10 @@ class BagsFamily(Family):
         first = FirstRows(parts[0].slices[0].file, settings)
         names = feature_names(first)
         form = form_of(about, names) if fitted is None else kept_form(fitted, about, names)
-        if settings.takes_classes and len(form.modalities) > 1:
-            raise InputError([one_modality(settings.model, form.modalities)])
-        if fitted is None and not about.rows and settings.needs_instances:
-            raise InputError([without_instances(settings.model)])
-        if fitted is None and about.words and settings.takes_words:
-            raise InputError([many_words(settings.model, about.words)])
+        if fitted is None:
+            refuse_unfit(form, about, settings)
         json_files.write(paths.kept(FILE, work=True), form)
-        groups, counts, said = groups_of(len(parts), paths, each, settings)
+        groups, counts, said = groups_of(len(parts), paths, each, settings, fitted is not None)
         items = [(part.index, own) for part, own in zip(parts, groups, strict=True)]
         built = each(build, items, settings, paths, form)
         warnings: list[str] = []
@@ -256,14 +238,14 @@ class BagsFamily(Family):
                 )
             if settings.numeric:
                 warnings.append(ORDERED if settings.label_order else NUMBER)
-            warnings += instance_label_warning(about, form, settings)
+            warnings += instance_label_warning(built, form, settings)
             constant = constant_columns(form, built)
             columns, said = describe(first, gaps, counts, constant)
             warnings += said
         warnings += gap_warnings(gaps)
         read_as, doubts = numbers_of_text(about, settings)
         warnings += doubts + joined_labels(about)
-        warnings += split_bags(about, len({one.url for part in parts for one in part.slices}))
+        warnings += split_bags(about)
         warnings += other_levels(first)
         batch = MultiLabelBags if form.classes else Bags
         partitions = tuple(one.url for one in built)
@@ -318,9 +300,11 @@ class BagsFamily(Family):
                 of = f" of class {form.classes[block.of_class]}"
             if block.modality is not None and form.modalities[block.modality]:
                 modality = f"{form.modalities[block.modality]}."
+            named = block.modality is not None and len(form.names) == block.mean.size
+            indices = form.names if named else range(1, block.mean.size + 1)
             rows += [
                 Parameter(block.name + of, f"{modality}{i}", float(mean), float(sd))
-                for i, mean, sd in zip(_indices(block, form), block.mean, block.sd, strict=True)
+                for i, mean, sd in zip(indices, block.mean, block.sd, strict=True)
             ]
         return rows
 
@@ -330,12 +314,6 @@ class BagsFamily(Family):
         if needed is None:
             return ()
         return (plain(say(self.name, "without_process", needed / GIB)),)
-
-
-def _indices(block: Coefficients, form: BagForm) -> Sequence[Any]:
-    """Return the names of a block's features, or their numbers."""
-    named = block.modality is not None and len(form.names) == block.mean.size
-    return form.names if named else range(1, block.mean.size + 1)
 
 
 FAMILY = BagsFamily()

@@ -74,30 +74,6 @@ class Coefficients:
     of_class: int | None = None
 
 
-def _make_stacked(settings: BagSettings, witness: DirectGP) -> Stacked:
-    """Return the model of the settings."""
-    embedding = EmbeddingModel(sample_seed=settings.seed)
-    if settings.model == "embedding":
-        return embedding
-    return AutoModel(embedding, witness, witness_memory=int(settings.witness_memory * GIB))
-
-
-def _apply_stacked(model: Stacked, q: Any, data: Bags, local: Any = None) -> Scores:
-    """Predict bags and instances, and say what adds to the bags' scores.
-
-    Names of blocks begin with the number of their modality where there are several.
-
-    Parameters
-    ----------
-    model, q, data
-        The model, its posterior, the bags.
-    local
-        What the fit left of these bags; None for new ones.
-    """
-    without = None if local is None else _without(model, q, data, local)
-    return replace(_scores_of(model, q, data), without=without)
-
-
 def _without(model: Stacked, q: Any, data: Bags, local: Any) -> FloatArray:
     """Return P(y = 1) of the fitted bags, predicted without them, NaN for others, [B]."""
     out = np.full(data.n_bags, np.nan)
@@ -118,39 +94,35 @@ def _scores_of(model: Stacked, q: Any, data: Bags) -> Scores:
         said = predict_bags(embedding, data)
         return Scores(said.probability, None, adds, adds, reasons=said.shares, reason_names=names)
     found = predict_auto(model, q, data)
-    of, shares, own = found.witness, found.embedding.shares, found.vmmic
-    if own is not None and found.by_vmmic:
-        return Scores(
-            found.probability,
-            own.instances,
-            own.instances,
-            own.contributions,
-            reasons=shares,
-            reason_names=names,
+    reasons = found.embedding.shares
+    pooled = Scores(found.probability, None, adds, adds, reasons=reasons, reason_names=names)
+    if found.vmmic is not None and found.by_vmmic:
+        own = found.vmmic
+        return replace(
+            pooled,
+            probability=own.instances,
+            score=own.instances,
+            contribution=own.contributions,
         )
-    if of is None:
-        return Scores(found.probability, None, adds, adds, reasons=shares, reason_names=names)
-    own_adds = adds if pooled_counts(q) else None
-    return Scores(
-        found.probability,
-        parted(data, of.probability),
-        parted(data, of.score),
-        own_adds,
-        parted(data, of.bald),
-        reasons=shares,
-        reason_names=names,
+    if found.witness is None:
+        return pooled
+    return replace(
+        pooled,
+        probability=parted(data, found.witness.probability),
+        score=parted(data, found.witness.score),
+        contribution=adds if pooled_counts(q) else None,
+        bald=parted(data, found.witness.bald),
     )
 
 
 def _stacked_coefficients(model: Stacked | NumberModel, q: Any) -> list[Coefficients]:
     """Return the members' weights and the blocks' prior variances."""
     embedding = _embedding(q)
-    names = embedding.map.names()
-    variances = prior_variances(embedding)
-    found = [
-        Coefficients(f"prior variance of {name}", None, np.array([value]), np.zeros(1))
-        for name, value in zip(names, variances, strict=True)
-    ]
+    found = []
+    for m, name in enumerate(embedding.map.names()):
+        own = embedding.block_variance[embedding.map.block == m]
+        value = own[:1] if own.size else np.zeros(1)
+        found.append(Coefficients(f"prior variance of {name}", None, value, np.zeros(1)))
     if isinstance(model, AutoModel):
         found += [
             Coefficients(f"weight of {name}", None, np.array([value]), np.zeros(1))
@@ -185,15 +157,6 @@ def markers_of(q: Any) -> list[dict[str, FloatArray]]:
     return feature_weights(_embedding(q)) if isinstance(q, AutoState | Embedding) else []
 
 
-def prior_variances(q: Embedding) -> list[float]:
-    """Return the prior variance that each block gives the score."""
-    block = q.map.block
-    count = len(q.map.bases)
-    return [
-        float(q.block_variance[block == m][0]) if (block == m).any() else 0.0 for m in range(count)
-    ]
-
-
 def _embedding(q: Any) -> Embedding:
     return q if isinstance(q, Embedding) else q.embedding
 
@@ -208,7 +171,11 @@ def make(settings: BagSettings) -> Any:
     if settings.numeric:
         return NumberModel(sample_seed=settings.seed)
     if settings.model in STACKED:
-        return _make_stacked(settings, make_witness(settings))
+        embedding = EmbeddingModel(sample_seed=settings.seed)
+        if settings.model == "embedding":
+            return embedding
+        memory = int(settings.witness_memory * GIB)
+        return AutoModel(embedding, DirectGP(_options(settings)), witness_memory=memory)
     if settings.model != "vmmic":
         return _make_gp(settings)
     form, standardise = settings.form, settings.standardise is not False
@@ -233,7 +200,8 @@ def apply(model: Any, q: Any, data: Any, local: Any = None) -> list[Scores]:
     ``local`` is what the fit left of these bags, None for new ones.
     """
     if isinstance(model, Stacked):
-        return [_apply_stacked(model, q, data, local)]
+        without = None if local is None else _without(model, q, data, local)
+        return [replace(_scores_of(model, q, data), without=without)]
     if isinstance(model, GPModel):
         return _apply_gp(model, q, data)
     posterior = model.posterior(q)
@@ -265,28 +233,19 @@ def coefficients(model: Any, q: Any) -> list[Coefficients]:
 
 def trust(q: Any) -> dict[str, float]:
     """Return a sampler's diagnostics; nothing for the other forms."""
-    kept = _kept_draws(q)
-    if kept is None or kept.shape[1] < 4:
+    if isinstance(q, Chains):
+        kept = q.kept
+    elif isinstance(q, GPChains):
+        kept = q.draws.reshape(*q.draws.shape[:2], -1)
+    else:
+        return {}
+    if kept.shape[1] < 4:
         return {}
     seen = diagnose(kept)
     return {
         "largest_r_hat": seen.largest_r_hat,
         "smallest_effective_draws": float(np.min(seen.ess_bulk)),
     }
-
-
-def _kept_draws(q: Any) -> FloatArray | None:
-    """Return a sampler's draws [chain, draw, K]; None for the other forms."""
-    if isinstance(q, Chains):
-        return q.kept
-    if isinstance(q, GPChains):
-        return q.draws.reshape(*q.draws.shape[:2], -1)
-    return None
-
-
-def make_witness(settings: BagSettings) -> DirectGP:
-    """Return the Gaussian process of instances in its direct form."""
-    return DirectGP(_options(settings))
 
 
 def _options(settings: BagSettings) -> KernelOptions:
@@ -301,7 +260,7 @@ def _options(settings: BagSettings) -> KernelOptions:
 
 def _make_gp(settings: BagSettings) -> GPModel:
     if settings.form == "direct":
-        return make_witness(settings)
+        return DirectGP(_options(settings))
     return GibbsGP(
         replace(_options(settings), **ONE_VALUE),
         chains=settings.chains,

@@ -130,7 +130,7 @@ def _predicted(
     if settings.label_order:
         return {TREES: _levels(x, y.astype(int), at, settings)}
     if settings.numeric:
-        return {RIDGE: _ridge(x, y, at), TREES: _trees(x, y, at, settings.seed)}
+        return _numbers(x, y, at, settings.seed)
     rate = np.full(new.size, (y.sum() + 0.5) / (y.size + 1.0))
     several, seed = np.unique(y).size == 2, settings.seed
     found = {TREES: trees(x, y.astype(int), seed)(at) if several else rate}
@@ -147,26 +147,24 @@ def _levels(x: FloatArray, y: IntArray, new: FloatArray, settings: BagSettings) 
     return chances / chances.sum(axis=1, keepdims=True)
 
 
-def _ridge(x: FloatArray, y: FloatArray, new: FloatArray) -> FloatArray:
+def _numbers(x: FloatArray, y: FloatArray, new: FloatArray, seed: int) -> dict[str, FloatArray]:
+    from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.linear_model import RidgeCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    model = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2.0, 5.0, 15)))
+    models = {
+        RIDGE: make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2.0, 5.0, 15))),
+        TREES: HistGradientBoostingRegressor(
+            random_state=seed,
+            learning_rate=0.05,
+            max_features=0.3,
+            min_samples_leaf=int(np.clip(len(y) // 4, 1, 20)),
+        ),
+    }
     x, new = within_range(x), within_range(new)
     with threadpool_limits(1):
-        return np.asarray(model.fit(x, y).predict(new))
-
-
-def _trees(x: FloatArray, y: FloatArray, new: FloatArray, seed: int) -> FloatArray:
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    least = int(np.clip(len(y) // 4, 1, 20))
-    model = HistGradientBoostingRegressor(
-        random_state=seed, learning_rate=0.05, max_features=0.3, min_samples_leaf=least
-    )
-    with threadpool_limits(1):
-        return np.asarray(model.fit(x, y).predict(new))
+        return {name: np.asarray(one.fit(x, y).predict(new)) for name, one in models.items()}
 
 
 def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatArray:

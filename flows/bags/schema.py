@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flows.tables.table import (
+    ANY,
     FLAG,
     HELD_OUT,
     HIGH,
@@ -70,6 +71,11 @@ INSTANCES_IN = Table(
             TEXT,
             "such as a patient: its bags are held out together",
             accepts=(INT64,),
+        ),
+        optional(
+            "held_out",
+            ANY,
+            "when it was, for held_out=COLUMN",
         ),
         Column(
             "features",

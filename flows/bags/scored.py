@@ -16,7 +16,7 @@ from flows.bags.answer import kind_of
 from flows.bags.input import labels as bag_classes
 from flows.bags.input.form import AboutBags, BagForm, read_about, read_form
 from flows.bags.models import Scores, apply
-from flows.bags.rows import MOST_INSTANCES
+from flows.bags.rows import MOST_INSTANCES, floats
 from flows.bags.schema import BAGS, INSTANCES, MARKERS, REASONS, number_bags
 from flows.bags.settings import BagSettings
 from flows.bags.summary import Summary, Tables, summarise
@@ -32,9 +32,8 @@ from vbmodels.bags.embedding.number import (
     predict_numbers,
 )
 from vbmodels.bags.multilabel import MultiLabelBags, bags_of
-from vbmodels.bags.stack.model import INSTANCES as BY_INSTANCES
-from vbmodels.bags.stack.model import POOLED, PRIMARY, Auto, AutoModel
-from vbmodels.bags.stack.predict import by_vmmic, instance_effects
+from vbmodels.bags.stack.model import Auto, AutoModel
+from vbmodels.bags.stack.predict import instance_effects
 from vbmodels.core.state import FloatArray, IntArray
 
 MOST_MARKERS = 3
@@ -119,7 +118,7 @@ def _number_tables(
     if order:
         chances = found.level_chances(len(order))
         names_of = pa.array(order, pa.string())
-        place = pa.array(_label_numbers(rows) - 1.0, from_pandas=True).cast(pa.int64())
+        place = pa.array(floats(rows["number"]) - 1.0, from_pandas=True).cast(pa.int64())
         levels = [names_of.take(place), names_of.take(pa.array(chances.argmax(axis=1)))]
         levels += [*chances.T, *without.level_chances(len(order)).T]
     numbers = [found.mean, found.sd, found.low, found.high]
@@ -129,10 +128,6 @@ def _number_tables(
     columns += [group_column(data), *(pa.array(one, from_pandas=True) for one in levels)]
     bags = pa.table(columns, schema=number_bags(order).arrow)
     return _tables(scores, part, bags, data, explain)
-
-
-def _label_numbers(rows: pa.Table) -> FloatArray:
-    return np.asarray(rows["number"].fill_null(np.nan).to_numpy())
 
 
 def _class_tables(
@@ -291,24 +286,14 @@ def _predict_without(model: NumberModel, q: NumberEmbedding, batch: Bags, local:
     return Numbers(**out, freedom=found.freedom, shares=none)
 
 
-def explained_by(q: Any) -> str:
-    """Return the member whose scores are explained, "" where the model is none of these."""
-    if isinstance(q, Embedding):
-        return POOLED
-    if not isinstance(q, Auto):
-        return ""
-    if q.weights[0] >= q.weights[1:3].max():
-        return POOLED
-    return PRIMARY if by_vmmic(q) else BY_INSTANCES
-
-
 def explainer(model: Any, q: Any, data: Bags) -> Explain | None:
     """Return what gives the features that add most to some instances' scores, if the model can."""
-    member = explained_by(q)
-    if not member:
+    if isinstance(q, Embedding):
+        return partial(_by_pools, q, data)
+    if not isinstance(q, Auto):
         return None
-    if member == POOLED:
-        return partial(_by_pools, q if isinstance(q, Embedding) else q.embedding, data)
+    if q.weights[0] >= q.weights[1:3].max():
+        return partial(_by_pools, q.embedding, data)
     return partial(_by_instances, model, q, data)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -23,7 +23,9 @@ NUMBER_MODELS = ("auto", "embedding")
 """Models that predict numbers."""
 GIB = 2**30
 HELD_OUT = 0.2
-"""Share of bags that are held out by default where there are many."""
+"""Share of bags that are held out by default where there are many, and of the last ones."""
+LAST = "last"
+"""The setting by which the last bags are held out in the order of the input."""
 
 
 class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc]
@@ -136,13 +138,12 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         description="Whether the report compares the model with simple methods: the more frequent "
         "label, and boosted trees.",
     )
-    held_out: float | None = Field(
+    held_out: Annotated[float, Field(ge=0.0, lt=1.0)] | str | None = Field(
         None,
-        ge=0.0,
-        lt=1.0,
         description="Share of the labelled bags that the fit does not learn from, to test it, such "
-        "as 0.3. By default a fifth from 500 labelled bags on (in 50 groups, where there are "
-        "groups), else none: auto and embedding then predict every bag without its label.",
+        "as 0.3, or last (a fifth, in the order of the input) or a column, such as date (a fifth, "
+        "with its last values). By default a fifth from 500 labelled bags on (in 50 groups, where "
+        "there are groups), else none: auto and embedding then predict each bag without its label.",
     )
     show_bags: tuple[str, ...] = Field(
         (), description="Bags that the report shows whatever their probability, such as [a, b]."
@@ -153,12 +154,19 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
         "yes, except for the kernel of text (see kernel).",
     )
     precision: Literal["float64", "float32"] = Field(
-        "float64", description="Type in which features are stored; sums are float64 always."
+        "float64",
+        description="Type in which features are stored that need more than 32 bits; sums are "
+        "float64 always.",
     )
     chains: int = Field(4, ge=2, description="gibbs: independent chains.")
     warmup: int = Field(300, ge=0, description="gibbs: sweeps left out at first.")
     draws: int = Field(500, ge=10, description="gibbs: draws kept of each chain.")
     thin: int = Field(1, ge=1, description="gibbs: sweeps from one kept draw to the next.")
+
+    @property
+    def share(self) -> float:
+        """Share of the bags that is drawn to be held out."""
+        return self.held_out if isinstance(self.held_out, float) else 0.0
 
     @property
     def form(self) -> str:

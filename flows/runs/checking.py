@@ -143,18 +143,20 @@ def _unknown_columns(pipeline: str, table: Table, named: Iterable[str]) -> list[
 
 def file_warnings(run: Run) -> list[str]:
     """Say what was found out of the files' form and is not plain: encodings, names, lines."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
     with reading_of(run.family, run.settings), storage.sharing(run.files):
         for file in run.files:
             with suppress(StorageError):  # a sample sheet is read by other rules than a table
-                for note in storage.file_notes(file.url):
-                    found.setdefault(note, []).append(file.url)
+                for note, counts in storage.file_notes(file.url):
+                    found.setdefault(note, []).append((file.url, counts))
         of_files = unmatched(run.files, run.settings)
-    lines = [] if of_files is None else lines_of("input", "lines", of_files)
-    return lines + [
-        f"{storage.shown(first)}{f' and {len(others):,} more' if others else ''}: {sentence}."
-        for sentence, (first, *others) in found.items()
-    ]
+    said = [] if of_files is None else lines_of("input", "lines", of_files)
+    for note, of_note in found.items():
+        (first, *others), counts = zip(*of_note, strict=True)
+        sentence = note.format(*map(sum, zip(*counts, strict=True))) if counts[0] else note
+        more = f" and {len(others):,} more" if others else ""
+        said.append(f"{storage.shown(first)}{more}: {sentence}.")
+    return said
 
 
 def accept(run: Run) -> None:

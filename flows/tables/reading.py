@@ -207,10 +207,12 @@ def _one_text(rows: pa.Table, wide: Sequence[str], theirs: str) -> pa.ChunkedArr
 
 
 def _one_number(table: Table, own: str, theirs: str, rows: pa.Table) -> bool:
-    """Say whether a column of lists of numbers is text with one number in each cell."""
+    """Say whether a column of lists of numbers has one number in each cell, also as text."""
     lists = any(one.name == own and one.type == NUMBERS for one in table.columns)
-    if not lists or theirs not in rows.column_names or not is_text(rows[theirs].type):
+    if not lists or theirs not in rows.column_names:
         return False
+    if not is_text(rows[theirs].type):
+        return is_number(rows[theirs].type)
     signs = (pc.match_substring(rows[theirs], sign) for sign in (table.separator, "["))
     return not any(pc.any(found).as_py() for found in signs)
 

@@ -8,9 +8,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows.bags.family import FAMILY
+from flows.bags.input import instances as instances_of
+from flows.bags.schema import instances_in
+from flows.bags.settings import BagSettings
+from flows.storage import expand
+from flows.storage.formats.converted import as_parquet
+from flows.tables.reading import filled
 from tests.flows.commands import run
 
 WIDTH, BAGS = 6, 24
+MODEL = "--set=model=embedding"
 GROUPED = "24 bags are 12 groups by column case_id"
 
 
@@ -84,6 +92,56 @@ def test_a_folder_of_slides_goes_in_as_it_is(tmp_path, capsys, layout):
     assert "slide_id" not in used
     assert any(GROUPED in one for one in found["warnings"])
     assert any("labels.csv has the cells of each file's rows" in one for one in found["warnings"])
+
+
+def test_coordinates_that_repeat_within_slides_name_no_instances_and_that_is_said(tmp_path, capsys):
+    for k, (name, features, places) in enumerate(slides()):
+        if k < 3:
+            places[:2] = places[2]
+        write_clam(tmp_path / f"{name}.h5", features, places)
+    write_labels(tmp_path / "labels.csv")
+    found, _ = check(capsys, tmp_path)
+    wanted = "2 more: left out: coordinates as names of instances in 3 bags, where 6 repeat."
+    assert [one for one in found["warnings"] if one.endswith(wanted)]
+    code, out, err = run(capsys, "bags", tmp_path, tmp_path / "out", MODEL, "--json")
+    assert code == 0, err
+    assert wanted in " ".join(json.loads(out)["warnings"])
+    names = {}
+    for name in ("TCGA-00.A1", "TCGA-03.A1"):
+        of = ("--where", f"bag_id={name}", "--json")
+        _, out, _ = run(capsys, "show", tmp_path / "out", "instances", *of)
+        names[name] = {one["instance_id"] for one in json.loads(out)["rows"]}
+    assert names["TCGA-00.A1"] == set("12345678")
+    assert "256_256" in names["TCGA-03.A1"]
+
+
+def test_partitions_go_by_numbers_and_hold_halves_where_these_are_exact(tmp_path):
+    """Of features in 16 bits a footer counts a fifth of what they take."""
+    random = np.random.default_rng(0)
+    for k in range(2):
+        with h5py.File(tmp_path / f"s{k}.h5", "w") as file:
+            file["features"] = random.normal(size=(4000, 40)).astype(np.float16)
+            file.attrs["label"] = k
+    settings = BagSettings()
+    files = expand(str(tmp_path), FAMILY.suffixes)
+    checked = [FAMILY.read_header(file, settings) for file in files]
+    assert all(8 * 4000 * 40 <= one.size <= 8 * 4000 * 43 for one in checked)
+    rows = pa.concat_tables([pq.read_table(as_parquet(one.url)) for one in files])
+    assert rows["features"].type.value_type == pa.float32()
+    rows = filled(instances_in(settings), rows)
+    for given, kind in ((rows, np.float32), (with_a_third(rows), np.float64)):
+        found = instances_of.read(given, 0, settings)
+        assert found.bags.modalities[0].features.dtype == kind
+        flat = given["features"].combine_chunks().flatten().to_numpy()
+        assert np.array_equal(found.bags.modalities[0].features.ravel(), flat)
+
+
+def with_a_third(rows):
+    """Rows of which one number needs 64 bits."""
+    numbers = rows["features"].to_pylist()
+    numbers[5][3] = 1.0 / 3.0
+    place = rows.column_names.index("features")
+    return rows.set_column(place, "features", pa.array(numbers, pa.list_(pa.float64())))
 
 
 def test_what_has_no_partner_is_said_and_a_run_and_a_score_use_their_own_tables(tmp_path, capsys):

@@ -85,7 +85,7 @@ def test_the_encoding_of_documents_is_as_given_and_a_guess_is_said(tmp_path, mon
     monkeypatch.setenv("VBFLOWS_STAGING", str(tmp_path / "copies"))
     url = str(tmp_path / "a.txt")
     (tmp_path / "a.txt").write_bytes("Größe".encode("cp1252"))
-    (note,) = storage.file_notes(url)
+    ((note, _),) = storage.file_notes(url)
     assert note.startswith("not UTF-8, read as cp1252")
     with storage.reading_with(storage.FileOptions(encoding="cp1251")):
         assert storage.read_table(url)["text"].to_pylist() == ["GrцЯe"]

@@ -7,12 +7,13 @@ ascends: it is the way out when a direction fails.
 
 Weights go by the probability that each member gives what it has not seen:
 
-    argmax_w sum_i log sum_k w_k p_ik + (a - 1) sum_k log w_k,   w on the simplex
+    argmax_w sum_i log sum_k w_k p_ik + sum_k (a - 1 + m_k) log w_k,   w on the simplex
 
 by EM (stacking of predictive densities: Yao, Vehtari, Simpson and Gelman 2018; here with a
-Dirichlet(a) prior, a = 1.2, which keeps every member a little). A step needs sums alone:
+Dirichlet(a) prior, a = 1.2, which keeps every member a little, and m further labels, of which m_k
+are such that member k alone explains them). A step needs sums alone:
 
-    t_k = sum_i w_k p_ik / sum_l w_l p_il,    w_k <- (t_k + a - 1) / (n + K (a - 1))
+    t_k = m_k + sum_i w_k p_ik / sum_l w_l p_il,    w_k <- (t_k + a - 1) / (n + m + K (a - 1))
 """
 
 from __future__ import annotations
@@ -207,14 +208,17 @@ def moved_weights(taken: FloatArray, n: float) -> FloatArray:
 MOST_ROUNDS = 10_000
 
 
-def stacked(log_p: FloatArray) -> FloatArray:
-    """Return the weights, [K], from the members' log probabilities of n labels, [n, K]."""
+def stacked(log_p: FloatArray, further: FloatArray) -> FloatArray:
+    """Return the weights, [K], from the members' log probabilities of n labels, [n, K].
+
+    ``further``: labels beyond these that a member alone explains, [K].
+    """
     n, k = log_p.shape
     weights: FloatArray = np.full(k, 1.0 / k)
     for _ in range(MOST_ROUNDS):
         joint = log_p + np.log(weights)
         taken = np.exp(joint - logsumexp(joint, axis=1, keepdims=True)).sum(axis=0)
-        new = moved_weights(taken, n)
+        new = moved_weights(taken + further, n + further.sum())
         done = np.abs(new - weights).max() <= 1e-12
         weights = new
         if done:
@@ -222,7 +226,7 @@ def stacked(log_p: FloatArray) -> FloatArray:
     return weights
 
 
-def objective(log_p: FloatArray, weights: FloatArray) -> float:
+def objective(log_p: FloatArray, weights: FloatArray, further: FloatArray) -> float:
     """Return what `stacked` maximises, in nats."""
     said = logsumexp(log_p + np.log(weights), axis=1).sum()
-    return float(said + (CONCENTRATION - 1.0) * np.log(weights).sum())
+    return float(said + (CONCENTRATION - 1.0 + further) @ np.log(weights))

@@ -311,24 +311,24 @@ def read_header(file: InputFile, settings: BagSettings) -> CheckedBags:
                 names.pop()
                 ends.pop(-2)
         rows += len(cells)
-    size = sum(footer.row_group(g).total_byte_size for g in range(footer.num_row_groups))
-    return CheckedBags(rows, runs=Runs(tuple(names), np.array([0, *ends])), size=size)
+    groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
+    numbers = sum(one.column(c).num_values for one in groups for c in range(one.num_columns))
+    return CheckedBags(rows, runs=Runs(tuple(names), np.array([0, *ends])), size=8 * numbers)
 
 
 @dataclass(frozen=True)
 class CheckedPart:
-    """A partition's rows, what its files say, and the bags with instances of one kind in several.
+    """What a partition's files say, and the bags with instances of one kind in several.
 
     ``seen`` is what columns of text hold that are read as numbers, and labels.
     """
 
-    rows: pa.Table
     pieces: tuple[CheckedPiece, ...]
     seen: SeenNumbers
     split: frozenset[str]
 
 
-def check_part(part: Part, settings: BagSettings) -> CheckedPart:
+def check_part(part: Part, settings: BagSettings) -> tuple[pa.Table, CheckedPart]:
     """Read and check a partition's rows; its bags have none elsewhere."""
     table, checkers = instances_in(settings), []
     read, thin, held = list[pa.Table](), list[FileRows](), dict[str, Held]()
@@ -348,8 +348,8 @@ def check_part(part: Part, settings: BagSettings) -> CheckedPart:
             continue
         read.append(rows)
         thin.append(own)
-        instances = rows.filter(pc.field("features").is_valid())
-        pairs = instances.group_by(["bag_id", "modality"]).aggregate([])
+        pairs = rows.select(["bag_id", "modality"]).filter(rows["features"].is_valid())
+        pairs = pairs.group_by(["bag_id", "modality"]).aggregate([])
         files.update(zip(*(pairs[name].to_pylist() for name in pairs.column_names), strict=True))
         seen.labels += checker.numbers.labels
         for name, cells in checker.numbers.columns.items():
@@ -377,12 +377,12 @@ def check_part(part: Part, settings: BagSettings) -> CheckedPart:
         for checker in checkers
     ]
     split = frozenset(bag for (bag, _), count in files.items() if count > 1)
-    return CheckedPart(partition.merge(read, table), tuple(pieces), seen, split)
+    return partition.merge(read, table), CheckedPart(tuple(pieces), seen, split)
 
 
 def check(part: Part, settings: BagSettings) -> tuple[CheckedPiece, ...]:
     """Say what is wrong in a partition's rows, and what they hold."""
-    return check_part(part, settings).pieces
+    return check_part(part, settings)[1].pieces
 
 
 def merge(

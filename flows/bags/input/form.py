@@ -98,8 +98,6 @@ class AboutBags(json_files.Form):
         As of `BagForm`.
     words
         Columns of text, of more than can be fitted; else 0.
-    known, known_bags
-        Instances with a label of their own, and their bags.
     numbers, labels
         What columns of text hold that are read as numbers; rows of each label that is a word.
     bags, split
@@ -111,8 +109,6 @@ class AboutBags(json_files.Form):
     classes: list[str] = Field(default_factory=list)
     exclusive: bool = True
     words: int = 0
-    known: int = 0
-    known_bags: int = 0
     numbers: dict[str, Seen] = Field(default_factory=dict)
     labels: dict[str, int] = Field(default_factory=dict)
     bags: int = 0
@@ -127,8 +123,6 @@ class AboutBags(json_files.Form):
             classes=sorted({*self.classes, *other.classes}),
             exclusive=self.exclusive and other.exclusive,
             words=max(self.words, other.words),
-            known=self.known + other.known,
-            known_bags=self.known_bags + other.known_bags,
             numbers=merge_seen([self.numbers, other.numbers]),
             labels=Counter(self.labels) + Counter(other.labels),
             bags=self.bags + other.bags,
@@ -148,9 +142,12 @@ def known_instances(data: Bags) -> tuple[int, int]:
     return every.size, np.unique(every).size
 
 
-def instance_label_warning(about: AboutBags, form: BagForm, settings: BagSettings) -> list[str]:
+def instance_label_warning(
+    built: Sequence[Built], form: BagForm, settings: BagSettings
+) -> list[str]:
     """Say by what the known labels of instances are used, or that they are not."""
-    if not about.known:
+    known, known_bags = np.sum([one.known for one in built], axis=0)
+    if not known:
         return []
     model = "a label that is a number" if settings.numeric else f"model={settings.model}"
     used = f"not used by {model}: model=auto and gp_probit use them"
@@ -160,9 +157,7 @@ def instance_label_warning(about: AboutBags, form: BagForm, settings: BagSetting
         used = "used by the Gaussian process"
     elif settings.model == "auto" and settings.witness_memory and not settings.numeric:
         used = "used by the Gaussian process alone"
-    return [
-        f"Instance labels of {about.known:,} instances in {about.known_bags:,} bags are {used}."
-    ]
+    return [f"Instance labels of {known:,} instances in {known_bags:,} bags are {used}."]
 
 
 def numbers_of_text(about: AboutBags, settings: BagSettings) -> tuple[list[str], list[str]]:
@@ -184,14 +179,13 @@ def joined_labels(about: AboutBags) -> list[str]:
     return [f"Labels that differ in case are one (rows): {'; '.join(joined)}."] if joined else []
 
 
-def split_bags(about: AboutBags, files: int) -> list[str]:
+def split_bags(about: AboutBags) -> list[str]:
     """Say how many bags have instances in several files."""
     if not about.split:
         return []
-    where = "both files" if files == 2 else f"several of {files:,} files"
     return [
-        f"{about.split:,} of {about.bags:,} bags have rows in {where} and are one bag each: give "
-        "different bags different names."
+        f"{about.split:,} of {about.bags:,} bags have rows in several files and are one bag each: "
+        "give different bags different names."
     ]
 
 
@@ -270,20 +264,18 @@ def gaps_of(about: AboutBags, form: BagForm) -> dict[str, tuple[int, bool]]:
 
 def gap_warnings(gaps: dict[str, tuple[int, bool]]) -> list[str]:
     """Say how missing features are filled, with their counts."""
-    texts = {
-        True: "Missing features are mean-imputed, with a column that says where: {}.",
-        False: "Missing features are mean-imputed, without a column for so few or so many: {}.",
-    }
     found = []
-    for indicated, text in texts.items():
+    hows = ("without a column for so few or so many", "with a column that says where")
+    for indicated in (True, False):
         some = [f"{name} ({count:,})" for name, (count, own) in gaps.items() if own == indicated]
         if some:
-            found.append(text.format(listed(some, 8)))
+            how = f"{hows[indicated]}: {listed(some, 8)}"
+            found.append(f"Missing features are mean-imputed, {how}.")
     return found
 
 
 def filled(
-    data: Bags, fill: Sequence[Sequence[float]], indicators: Sequence[Sequence[int]]
+    data: Bags, fill: Sequence[Sequence[float]], indicators: Sequence[Sequence[int]], kind: str
 ) -> Bags:
     """Return bags whose missing features are means, with the indicators behind the features."""
     parts = []
@@ -292,7 +284,6 @@ def filled(
         if not indicated and not missing.any():
             parts.append(one)
             continue
-        kind = one.features.dtype
         values = np.where(missing, np.asarray(means, kind), one.features)
         columns = np.hstack([values, missing[:, list(indicated)].astype(kind)])
         parts.append(replace(one, features=columns))
@@ -349,6 +340,8 @@ class Built:
         The median and the spread of each feature, [2, D]; none without instances.
     counts
         Bags that do not have each class, and those that have.
+    known
+        Instances with a label of their own in bags that are not held out, and their bags.
     """
 
     url: str
@@ -356,6 +349,7 @@ class Built:
     high: list[FloatArray]
     spreads: list[FloatArray | None]
     counts: list[list[int]]
+    known: tuple[int, int]
 
 
 def build(item: tuple[int, Groups], settings: BagSettings, paths: RunPaths, form: BagForm) -> Built:
@@ -368,13 +362,14 @@ def build(item: tuple[int, Groups], settings: BagSettings, paths: RunPaths, form
         np.array(form.widths),
         settings.precision,
     )
-    data = filled(data, form.fill, form.indicators)
+    data = filled(data, form.fill, form.indicators, settings.precision)
     rows = storage.read_table(paths.part("bag_rows", index))
     held = rows["held_out"].to_numpy(zero_copy_only=False)
     if (groups.held != held).any():
         held, place = groups.held, rows.column_names.index("held_out")
         rows = rows.set_column(place, "held_out", pa.array(held))
         storage.write_table(paths.part("bag_rows", index), rows)
+    known = known_instances(without_known(data, held))
     data = replace(
         without_known(data, held | bool(form.classes)),
         label=np.where(held, np.int8(UNLABELLED), data.label),
@@ -382,7 +377,7 @@ def build(item: tuple[int, Groups], settings: BagSettings, paths: RunPaths, form
         target=np.where(held, np.nan, data.target) if data.target.size else data.target,
     )
     labels = bag_classes.matrix(rows["labels"].to_pylist(), form.classes)
-    labels = bag_classes.hidden(labels, held)
+    labels[held] = UNLABELLED
     # What ingest left stays until the run is published: a resumed run builds from it again.
     url = paths.part("partitions", index, "npz")
     batch = MultiLabelBags(data, labels) if form.classes else data
@@ -393,13 +388,12 @@ def build(item: tuple[int, Groups], settings: BagSettings, paths: RunPaths, form
         [one.features.max(axis=0, initial=-np.inf) for one in data.modalities],
         [_spread(one.features) for one in data.modalities],
         [[int(np.count_nonzero(column == value)) for value in (0, 1)] for column in labels.T],
+        known,
     )
 
 
 def without_known(data: Bags, held: BoolArray) -> Bags:
     """Return bags in which the instances of those that are held out have no known label."""
-    if not any(one.known.size for one in data.modalities):
-        return data
     parts = [
         replace(one, known=np.where(held[one.bag], UNLABELLED, one.known).astype(np.int8))
         if one.known.size
@@ -451,7 +445,12 @@ def warnings_of(
     warnings, notes = [], []
     if form.classes:
         of_classes = np.sum([one.counts for one in built], axis=0)
-        warnings += bag_classes.one_sided(form.classes, of_classes)
+        warnings += [
+            f"Class {name} has {positive} positive and {negative} negative bags: its "
+            "probabilities rest on the prior."
+            for name, (negative, positive) in zip(form.classes, of_classes.tolist(), strict=True)
+            if not (negative and positive)
+        ]
     if few := few_bags(float(sum(counts)), sum(form.widths) + form.own):
         warnings.append(few)
     for k, name in enumerate(form.modalities):
@@ -472,14 +471,10 @@ def _ends(built: Sequence[Built], k: int) -> tuple[FloatArray, FloatArray]:
 def _constant(where: str, columns: Sequence[str], is_constant: BoolArray) -> list[str]:
     """Note which features of a modality have one value."""
     same = [columns[d] for d in np.flatnonzero(is_constant).tolist()]
-    if len(same) == 1:
-        return [f"Feature {same[0]}{where} is constant, so not used."]
     if not same:
         return []
-    which = listed(same, 5)
-    return [
-        f"{len(same):,} of {is_constant.size:,} features{where} are constant, so not used: {which}."
-    ]
+    of = f"{len(same):,} of {is_constant.size:,} features{where}"
+    return [f"{of} constant, so not used: {listed(same, 5)}."]
 
 
 def constant_columns(form: BagForm, built: Sequence[Built]) -> set[str]:
@@ -502,41 +497,43 @@ def _swamped(
     away = np.maximum(high - middle, middle - low)
     far = np.flatnonzero((width > 0.0) & (away > FAR_OUT * width))
     return [
-        f"Feature {columns[d]} has a value {away[d]:.3g} from its median where the others "
-        f"spread over {width[d]:.3g}: scaled, they are all alike; look for a code for missing "
-        "values, clip it or take its logarithm."
+        f"Feature {columns[d]} has a value {away[d]:.3g} from its median where others "
+        f"spread over {width[d]:.3g}: look for a code for missing values, clip it or take its "
+        "logarithm."
         for d in far[:5].tolist()
     ]
 
 
-def many_words(model: str, found: int) -> Fault:
-    """Say that a model cannot take so many words."""
-    return Fault(
-        file="settings",
-        column="model",
-        expected=f"at most {MOST_WORDS:,} words (features of rows of length 1) with model={model}",
-        found=f"{found:,}",
-        remedy=FEWER_WORDS,
-    )
+def refuse_unfit(form: BagForm, about: AboutBags, settings: BagSettings) -> None:
+    """Refuse data that a model cannot take.
 
-
-def one_modality(model: str, names: Sequence[str]) -> Fault:
-    """Say that a model cannot take several modalities."""
-    return Fault(
-        file="settings",
-        column="model",
-        expected=f"instances of one modality with model={model}",
-        found=f"{len(names)}: {', '.join(name or UNNAMED for name in names)}",
-        remedy="give it one modality, or take model=vmmic",
-    )
-
-
-def without_instances(model: str) -> Fault:
-    """Say that a model has nothing to learn from where no bag has an instance."""
-    return Fault(
-        file="settings",
-        column="model",
-        expected=f"instances in some bag with model={model}",
-        found="none in any bag",
-        remedy="give instances their features, or take model=embedding or model=vmmic",
-    )
+    Raises
+    ------
+    InputError
+        If there are several modalities, no instances, or too many words.
+    """
+    with_model = f"with model={settings.model}"
+    if settings.takes_classes and len(form.modalities) > 1:
+        raise InputError.of(
+            file="settings",
+            column="model",
+            expected=f"instances of one modality {with_model}",
+            found=f"{len(form.modalities)}: {', '.join(n or UNNAMED for n in form.modalities)}",
+            remedy="take model=vmmic",
+        )
+    if not about.rows and settings.needs_instances:
+        raise InputError.of(
+            file="settings",
+            column="model",
+            expected=f"instances in some bag {with_model}",
+            found="none in any bag",
+            remedy="take model=embedding or model=vmmic",
+        )
+    if about.words and settings.takes_words:
+        raise InputError.of(
+            file="settings",
+            column="model",
+            expected=f"at most {MOST_WORDS:,} words (features of rows of length 1) {with_model}",
+            found=f"{about.words:,}",
+            remedy=FEWER_WORDS,
+        )

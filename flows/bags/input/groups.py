@@ -8,17 +8,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from flows import storage
 from flows.bags.input.roles import LOOKED, FirstRows
-from flows.bags.settings import HELD_OUT, BagSettings
+from flows.bags.settings import HELD_OUT, LAST, BagSettings
 from flows.family import Each
+from flows.faults import InputError
 from flows.records.runs import RunPaths
 from flows.storage import InputFile
 from flows.tables import mixed
 from flows.tables.mixed import CATEGORY, NUMBER
 from flows.tables.names import digests_of
-from flows.tables.roles import ColumnContents
+from flows.tables.roles import ColumnContents, column_rules, unclear_faults
 from flows.tables.table import matches
 from vbmodels.bags.bags import UNLABELLED, Bags
 from vbmodels.bags.multilabel import ONE_GROUP, join_groups, row_hash
@@ -66,7 +68,10 @@ class LabelledBags:
 
 def with_groups(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
     """Return the settings with what groups bags, and the share that is held out by default."""
-    first = FirstRows(files[0], settings).with_all_columns()
+    if isinstance(settings.held_out, str) and settings.held_out != LAST:
+        named = {**settings.columns, "held_out": settings.held_out}
+        settings = settings.model_copy(update={"columns": type(settings.columns)(named)})
+    first = FirstRows(files[0], settings.model_copy(update={"include": ()}))
     is_open = "group" not in first.schema.names and settings.group_parts is None
     if not is_open and settings.held_out is not None:
         return settings
@@ -167,21 +172,24 @@ class Groups:
 
 
 def groups_of(
-    count: int, paths: RunPaths, each: Each, settings: BagSettings
+    count: int, paths: RunPaths, each: Each, settings: BagSettings, is_new: bool
 ) -> tuple[list[Groups], list[int], list[str]]:
     """Return every partition's groups, the fitted bags with the labels 0 and 1, and what to say.
 
     Copies of a bag are of one group with it; where one bag of a group is held out, all are.
+    ``is_new``: the bags are scored, none is fitted.
     """
-    read = each(_bag_columns, list(range(count)), paths)
-    name, prints, label, held = (np.concatenate(column) for column in zip(*read, strict=True))
+    read = each(_bag_columns, list(range(count)), paths, settings)
+    name, prints, label, held, time = (np.concatenate(column) for column in zip(*read, strict=True))
     number = join_groups(prints, name)
     said: list[str] = []
+    if isinstance(settings.held_out, str) and not is_new:
+        held, said = _last_of(time, label >= 0, settings)
     if number.size:
         _, of = np.unique(number, return_inverse=True)
         held = np.bincount(of, held)[of] > 0
         sides = np.full_like(label, UNLABELLED) if settings.numeric else label
-        said = _said_of_groups(number, settings)
+        said += _said_of_groups(number, settings)
         said += _said_of_copies(prints, sides, [len(part[0]) for part in read], paths)
         if number.size > 1 and np.all(number == number[0]):
             said.append(f"{ONE_GROUP[0].upper()}{ONE_GROUP[1:]}.")
@@ -205,14 +213,50 @@ def _said_of_groups(number: IntArray, settings: BagSettings) -> list[str]:
     ]
 
 
-def _bag_columns(index: int, paths: RunPaths) -> tuple[IntArray, IntArray, IntArray, BoolArray]:
-    """Return a digest of the group, the print, the label and whether it is held out of each bag."""
+def _last_of(
+    cells: NDArray[np.object_], labelled: BoolArray, settings: BagSettings
+) -> tuple[BoolArray, list[str]]:
+    """Return which labelled bags are the last by these cells, and what to say of them.
+
+    Raises
+    ------
+    InputError
+        If cells are no dates or numbers, or all alike.
+    """
+    by = str(settings.held_out)
+    text, seen = mixed.taken(pa.array(cells, pa.string()), settings.missing)
+    rules, unclear = column_rules({by: seen}, settings)
+    if unclear:
+        raise InputError(unclear_faults("the data", unclear, settings))
+    time = mixed.numbers(text, rules[by])[0]
+    given = labelled & ~np.isnan(time)
+    last = np.quantile(time[given], 1.0 - HELD_OUT, method="lower") if given.any() else np.inf
+    held = given & (time > last)
+    if rules[by].kind == CATEGORY or not held.any():
+        raise InputError.of(
+            "settings", f"{LAST}, or a column of dates or numbers that differ", by, "held_out"
+        )
+    said = f"The last {held.sum():,} bags by {by} are held out"
+    if without := int(np.count_nonzero(labelled & ~given)):
+        said += f"; {without:,} without it are fitted"
+    return held, [f"{said}."]
+
+
+def _bag_columns(
+    index: int, paths: RunPaths, settings: BagSettings
+) -> tuple[NDArray[np.generic], ...]:
+    """Return of each bag a digest of its group, its print, its label, whether it is drawn to be
+    held out, and its time."""
     rows = storage.read_table(paths.part("bag_rows", index))
+    time = rows["time"]
+    if settings.held_out == LAST:
+        time = (rows["place"].to_numpy() + index * 2.0**32).astype(str)
     return (
         digests_of(rows["group"].to_pylist()),
         rows["print"].to_numpy(),
         rows["label"].cast("int64").fill_null(UNLABELLED).to_numpy(),
         rows["held_out"].to_numpy(zero_copy_only=False),
+        np.asarray(time, object),
     )
 
 

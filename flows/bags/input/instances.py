@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from flows.bags.input import labels as bag_classes
 from flows.bags.input.rows import positive_instances
 from flows.bags.schema import LABEL_GIVEN, LABEL_NUMBER
+from flows.bags.settings import BagSettings
 from flows.faults import InputError
+from flows.tables import mixed
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
 from vbmodels.bags.multilabel import bag_prints
 from vbmodels.bags.shared_labels import first_parts
@@ -27,13 +29,13 @@ class Read:
     Attributes
     ----------
     bags
-        Arrays for the models; the label of a bag that is held out is hidden. Bags that are
-        fitted come first.
+        Arrays for the models. Bags that are fitted come first.
     modalities
         Names of its modalities, sorted ("" where there is none).
     bag_rows
-        bag_id, label, number, held_out, group, given, print, labels: one row a bag, in the order
-        of ``bags``; bags that hold the same have the same print (`bag_prints`).
+        bag_id, label, number, held_out, group, place (in the order of the rows), time (what may
+        decide which are held out), given, print, labels: one row a bag, in the order of ``bags``;
+        bags that hold the same have the same print (`bag_prints`).
     instance_rows
         bag (its number), instance_id, modality (its number), primary: by bag, then as read.
     empty
@@ -56,18 +58,15 @@ def held(name: str, share: float, seed: int) -> bool:
     return int.from_bytes(digest, "big") < share * 2.0**64
 
 
-def read(
-    table: pa.Table, index: int, held_out: float, seed: int, dtype: str, group_parts: int = 0
-) -> Read:
-    """Group a partition's rows, in the columns of `flows.bags.schema.INSTANCES_IN`, by bag.
-
-    ``group_parts``: first parts of a bag's name that name its group, where no column does.
-    """
+def read(table: pa.Table, index: int, settings: BagSettings) -> Read:
+    """Group a partition's rows, in the columns of `flows.bags.schema.INSTANCES_IN`, by bag."""
     codes = table["bag_id"].combine_chunks().dictionary_encode()
     number, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
     table = bag_classes.with_label(table)
     label = pc.fill_null(table["label"], UNLABELLED).to_numpy()
-    first = _first_known(number, label, len(names))
+    first = np.full(len(names), -1, np.int64)
+    labelled = np.flatnonzero(label != UNLABELLED)[::-1]
+    first[number[labelled]] = labelled  # the first of several is written last
     label = np.where(first < 0, UNLABELLED, label[first]).astype(np.int64)
     target = np.full(len(names), np.nan)
     if LABEL_NUMBER.name in table.column_names:
@@ -76,25 +75,26 @@ def read(
     positive = positive if LABEL_NUMBER.name not in table.column_names else positive[:0]
     label[positive] = np.where(label[positive] == UNLABELLED, 1, label[positive])
     groups = _groups(table, number, names)
-    if group_parts and table["group"].null_count == len(table):
-        groups = [first_parts(name, group_parts) for name in names]
-    out = np.array([held(name, held_out, seed) for name in groups], bool) & (label != UNLABELLED)
-    seen = np.where(out, UNLABELLED, label)
-    order = np.argsort(seen == UNLABELLED, kind="stable")
+    if settings.group_parts and table["group"].null_count == len(table):
+        groups = [first_parts(name, settings.group_parts) for name in names]
+    out = np.array([held(name, settings.share, settings.seed) for name in groups], bool)
+    out &= label != UNLABELLED
+    times = _one_of_bag(table, "held_out", number, names)
+    order = np.argsort(out | (label == UNLABELLED), kind="stable")
     rank = np.empty(len(names), np.int64)
     rank[order] = np.arange(len(names))
     number = rank[number]
     known = pc.fill_null(table["instance_label"], UNLABELLED).to_numpy().astype(np.int8)
-    known = np.where(out[order][number], UNLABELLED, known)
-    modalities, kind, parts = _instances(table, number, len(names), dtype, known.astype(np.int8))
+    modalities, kind, parts = _instances(
+        table, number, len(names), settings.precision, known.astype(np.int8)
+    )
     own = _own(table, number, len(names))
     filled = np.zeros(len(names), bool)
     filled[number[kind >= 0]] = True
     ordered = [names[i] for i in order]
-    found = bags(parts, seen[order].astype(np.int8), own, partition=index)
+    found = bags(parts, label[order].astype(np.int8), own, partition=index)
     if LABEL_NUMBER.name in table.column_names:
-        seen_target = np.where(found.label == UNLABELLED, np.nan, target[order])
-        found = replace(found, target=seen_target)
+        found = replace(found, target=target[order])
     bag_rows = pa.table(
         {
             "bag_id": pa.array(ordered, pa.string()),
@@ -102,6 +102,8 @@ def read(
             "number": pa.array(target[order], from_pandas=True),
             "held_out": out[order],
             "group": [groups[i] for i in order],
+            "place": order,
+            "time": pa.array([times.get(i) for i in order.tolist()], pa.string()),
             "given": _given(table, first[order]),
             "print": bag_prints(found),
             "labels": bag_classes.of_bags(table, number, len(names)),
@@ -117,27 +119,33 @@ def read(
 
 
 def _groups(table: pa.Table, number: IntArray, names: list[str]) -> list[str]:
-    """Return the group of each bag, its own name where it has none.
+    """Return the group of each bag, its own name where it has none."""
+    own = _one_of_bag(table, "group", number, names)
+    groups = set(own.values())
+    # A bag without a group that is called as a group is not of it.
+    return [own.get(bag, f"\0{name}" if name in groups else name) for bag, name in enumerate(names)]
+
+
+def _one_of_bag(table: pa.Table, column: str, number: IntArray, names: list[str]) -> dict[int, str]:
+    """Return the cell of each bag, as text, that has one in a column.
 
     Raises
     ------
     InputError
-        If the rows of a bag name several groups.
+        If the rows of a bag have several.
     """
-    cells = table["group"]
+    cells = mixed.texts(mixed.taken(table[column])[0])
     own: dict[int, str] = {}
-    for bag, group in zip(number.tolist(), cells.to_pylist(), strict=True):
-        if group is not None and own.setdefault(bag, group) != group:
+    for bag, cell in zip(number.tolist(), cells.to_pylist(), strict=True):
+        if cell is not None and own.setdefault(bag, cell) != cell:
             raise InputError.of(
                 file="the data",
-                column="group",
-                expected=f"one group for bag {names[bag]}",
-                found=f"{own[bag]} and {group}",
+                column=column,
+                expected=f"one {column} for bag {names[bag]}",
+                found=f"{own[bag]} and {cell}",
                 remedy="correct it, or name another column",
             )
-    groups = set(own.values())
-    # A bag without a group that is called as a group is not of it.
-    return [own.get(bag, f"\0{name}" if name in groups else name) for bag, name in enumerate(names)]
+    return own
 
 
 def widen(
@@ -155,14 +163,6 @@ def widen(
     return replace(data, modalities=tuple(parts))
 
 
-def _first_known(number: IntArray, label: IntArray, n: int) -> IntArray:
-    """Return each bag's first row with a label, -1 where it has none, [n]."""
-    first = np.full(n, -1, np.int64)
-    known = np.flatnonzero(label != UNLABELLED)[::-1]
-    first[number[known]] = known
-    return first
-
-
 def _given(table: pa.Table, rows: IntArray) -> pa.ChunkedArray:
     """Return labels as the file writes them, null where it writes 1 and 0 or there is none."""
     if LABEL_GIVEN.name not in table.column_names:
@@ -177,26 +177,36 @@ def _instances(
     given = np.asarray(pc.is_valid(table["features"]))
     codes = pc.fill_null(table["modality"], "").combine_chunks().dictionary_encode()
     present = sorted(
-        {codes.dictionary[i].as_py() for i in np.unique(codes.indices.to_numpy()[given])}
+        {codes.dictionary[i].as_py() for i in np.unique(codes.indices.to_numpy()[given])} or {""}
     )
     place = np.array(
         [present.index(m) if m in present else -1 for m in codes.dictionary.to_pylist()]
     )
     kind = np.where(given, place[codes.indices.to_numpy()], -1)
-    features = table["features"].combine_chunks()
     known = known if (known != UNLABELLED).any() else known[:0]
+    ends = np.cumsum([len(chunk) for chunk in table["features"].chunks])
     parts = []
     for k in range(len(present)):
+        of_chunks = np.split(kind == k, ends[:-1])
+        pieces = [
+            _numbers(chunk.filter(pa.array(some)), dtype)
+            for chunk, some in zip(table["features"].chunks, of_chunks, strict=True)
+            if some.any()
+        ]
         rows = np.flatnonzero(kind == k)
-        flat = features.take(pa.array(rows)).flatten().to_numpy(zero_copy_only=False)
-        values = flat.reshape(rows.size, -1).astype(dtype)
+        values = np.concatenate(pieces or [np.empty((0, 0), dtype)])
         parts.append(
             Instances.from_rows(number[rows], values, n, known[rows] if known.size else None)
         )
-    if not parts:
-        parts = [Instances(np.empty((0, 0), dtype), np.zeros(n + 1, np.int64))]
-        present = [""]
     return tuple(present), kind, parts
+
+
+def _numbers(lists: pa.ListArray, dtype: str) -> NDArray[np.floating]:
+    """Return lists as rows, in 32 bits where these hold the same numbers."""
+    values = lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1)
+    with np.errstate(over="ignore"):
+        halved = values.astype(np.float32)
+    return halved if np.array_equal(halved, values, equal_nan=True) else values.astype(dtype)
 
 
 def _own(table: pa.Table, number: IntArray, n: int) -> np.ndarray | None:

@@ -25,8 +25,9 @@ from flows.tables import mixed
 from flows.tables.cells import is_number, is_text
 from flows.tables.checks import Found
 from flows.tables.names import in_files
+from flows.tables.roles import count_levels
 from vbmodels.bags.bags import UNLABELLED
-from vbmodels.core.state import BoolArray, IntArray
+from vbmodels.core.state import IntArray
 from vbmodels.tables.cells import number_of
 from vbmodels.tables.levels import NO, YES, positive_of, scale_of
 
@@ -103,7 +104,8 @@ def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSetti
             return _with_other_type(file, column, kind, settings)
         are_words |= is_text(kind) and storage.CELLS not in (parquet.schema_arrow.metadata or {})
         if not _has_only_bits(parquet, column) or settings.numeric:
-            counts += _count_labels(file, column, settings)
+            cells = mixed.taken(storage.read_table(file.url, [column])[column], settings.missing)[0]
+            counts += Counter(count_levels(mixed.texts(cells)).counts)
         if len(counts) > MOST_LABELS:
             break
     spelt = {label.lower(): label for label, _ in reversed(counts.most_common())}
@@ -135,12 +137,6 @@ def _with_other_type(
         found=str(kind),
         remedy="take target=auto, or name another column (--column label=YOURS)",
     )
-
-
-def _count_labels(file: InputFile, column: str, settings: BagSettings) -> Counter[str]:
-    cells = storage.read_table(file.url, [column])[column]
-    texts = mixed.texts(mixed.taken(cells, settings.missing)[0]).drop_null().value_counts()
-    return Counter({one["values"].as_py(): one["counts"].as_py() for one in texts})
 
 
 def _with_word(labels: FoundLabels, settings: BagSettings, are_words: bool) -> BagSettings:
@@ -293,11 +289,6 @@ def of_bags(table: pa.Table, number: IntArray, n: int) -> pa.Array:
     return pa.array(lists, pa.list_(pa.string()))
 
 
-def names_of(lists: pa.Array) -> list[str]:
-    """Return all classes of some bags, sorted."""
-    return sorted({name for name in lists.flatten().to_pylist()})
-
-
 def one_each(lists: pa.Array) -> bool:
     """Whether each bag with known classes has exactly one."""
     return bool(pc.all(pc.equal(pc.list_value_length(lists.drop_null()), 1)).as_py() is not False)
@@ -313,19 +304,3 @@ def matrix(lists: Sequence[list[str] | None], classes: Sequence[str]) -> NDArray
         else:
             found[b, [place[name] for name in own if name in place]] = 1
     return found
-
-
-def hidden(labels: NDArray[np.int8], held_out: BoolArray) -> NDArray[np.int8]:
-    """Return the labels without those of bags that are held out."""
-    result: NDArray[np.int8] = np.where(held_out[:, None], np.int8(UNLABELLED), labels)
-    return result
-
-
-def one_sided(classes: Sequence[str], counts: IntArray) -> list[str]:
-    """Warn of classes whose labelled bags are all alike; counts are [C, 2]."""
-    return [
-        f"Class {name} has {positive} positive and {negative} negative bags: its probabilities "
-        "rest on the prior."
-        for name, (negative, positive) in zip(classes, counts.tolist(), strict=True)
-        if not (negative and positive)
-    ]

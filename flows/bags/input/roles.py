@@ -16,7 +16,7 @@ from flows.bags.settings import BagSettings
 from flows.faults import InputError
 from flows.storage import InputFile, StorageError
 from flows.tables import mixed, reading
-from flows.tables.cells import is_list, is_number, is_text
+from flows.tables.cells import is_list, is_number, is_single, is_text
 from flows.tables.column_table import FEATURE, suggestions
 from flows.tables.mixed import CATEGORY, FLAG, NUMBER
 from flows.tables.names import listed, row_of
@@ -103,7 +103,7 @@ class FirstRows:
         names = [
             name
             for name in self.rows.column_names
-            if name not in OWN and self.is_included(name) and _is_single(self.rows[name].type)
+            if name not in OWN and self.is_included(name) and is_single(self.rows[name].type)
         ]
         return read_columns(self.rows, names, self.settings, row_of(self.file.url))
 
@@ -160,17 +160,6 @@ class FirstRows:
             return None
         one = self.columns[name]
         return names_rows(name, one.seen, len(one.levels.counts), one.rule.kind)
-
-    def with_all_columns(self) -> FirstRows:
-        """Return the rows with the columns that settings do not include."""
-        if not self.settings.include:
-            return self
-        return replace(self, settings=self.settings.model_copy(update={"include": ()}))
-
-
-def _is_single(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_boolean, pa.types.is_dictionary, pa.types.is_temporal)
-    return is_text(kind) or is_number(kind) or any(test(kind) for test in tests)
 
 
 MOST_LEVELS = 20

@@ -28,6 +28,7 @@ from flows.storage.objects.staging import Expansion, local_copy
 BAG, INSTANCE, FEATURES = "bag_id", "instance_id", "features"
 CALLED_FEATURES = (FEATURES, "feats")
 CALLED_COORDINATES = ("coords", "coordinates")
+SHARED = "left out: coordinates as names of instances in {:,} bags, where {:,} repeat"
 PIECE = 2**22  # numbers that are taken at once
 MOST_GENES = 2_000  # columns of an AnnData's X beyond which it is left out
 SUFFIXES = (".h5", ".hdf5", ".h5ad", ".fcs")
@@ -54,11 +55,15 @@ class Cells:
 
 @dataclass(frozen=True)
 class Block:
-    """Rows of a file that stand together; a bag without instances has none."""
+    """Rows of a file that stand together; a bag without instances has none.
+
+    ``places_shared``: rows in the place of an earlier one, so that places name none.
+    """
 
     rows: int
     columns: Mapping[str, Cells]
     left_out: tuple[str, ...] = ()
+    places_shared: int = 0
 
 
 @contextmanager
@@ -78,7 +83,9 @@ def opened(url: str) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
                 for name, cells in block.columns.items()
             }
             left_out = sorted({f"left out: {name}" for block in found for name in block.left_out})
-            schema = pa.schema(kinds.items(), {NOTES: json.dumps(left_out)})
+            shared = [block.places_shared for block in found if block.places_shared]
+            counted = [(SHARED, len(shared), sum(shared))] if shared else []
+            schema = pa.schema(kinds.items(), {NOTES: json.dumps([*left_out, *counted])})
             yield schema, _in_pieces(found, schema)
 
 
@@ -186,18 +193,22 @@ def _block(members: Mapping[str, Any], name: str) -> Block:
         )
     rows = _shape(features)[0]
     columns = {BAG: _constant(name)}
-    left_out = []
+    left_out, shared = [], 0
     for own, one in members.items():
         shape = _shape(one)
-        if own in CALLED_COORDINATES and len(shape) == 2 and shape[0] == rows:
-            columns |= _instances_at(_rows(one, 0, rows))
+        may_name = own in CALLED_COORDINATES and INSTANCE not in members
+        if may_name and len(shape) == 2 and shape[0] == rows:
+            places = _rows(one, 0, rows)
+            shared = rows - len(np.unique(places, axis=0))
+            if not shared:
+                columns[INSTANCE] = _column(_names_of(places))
         elif shape in ((), (1,)):
             columns[own] = _constant(np.asarray(one[()]).reshape(-1)[0])
         elif shape[0] == rows and (len(shape) == 1 or own == "bag_features"):
             columns[own] = _column(_rows(one, 0, rows))
         elif own != called:
             left_out.append(own)
-    return Block(rows, {**columns, FEATURES: _matrix(features)}, tuple(left_out))
+    return Block(rows, {**columns, FEATURES: _matrix(features)}, tuple(left_out), shared)
 
 
 def _anndata(file: Any) -> Block:
@@ -230,12 +241,9 @@ def _values(one: Any) -> Any:
     return np.array([None if code < 0 else categories[code] for code in codes], object)
 
 
-def _instances_at(places: Any) -> dict[str, Cells]:
-    """Return names of instances by where they are; none where two are in one place."""
-    if len(np.unique(places, axis=0)) < len(places):
-        return {}
-    names = ["_".join(f"{number:g}" for number in place) for place in places.tolist()]
-    return {INSTANCE: _column(np.array(names, object))}
+def _names_of(places: Any) -> Any:
+    """Return names of instances by where they are."""
+    return np.array(["_".join(f"{one:g}" for one in place) for place in places.tolist()], object)
 
 
 def _rows(one: Any, start: int, stop: int) -> Any:
@@ -244,7 +252,7 @@ def _rows(one: Any, start: int, stop: int) -> Any:
 
 def _matrix(one: Any) -> Cells:
     return Cells(
-        pa.float32() if one.dtype == np.float32 else pa.float64(),
+        pa.float32() if one.dtype in (np.float16, np.float32) else pa.float64(),
         _shape(one)[1],
         partial(_rows, one),
     )

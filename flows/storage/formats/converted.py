@@ -85,13 +85,17 @@ Sink = str | io.BytesIO
 """A path, or memory, that a Parquet file is written to."""
 
 
-def file_notes(url: str) -> list[str]:
-    """Return what was found out of a file's form and is not plain, as ends of sentences."""
+def file_notes(url: str) -> list[tuple[str, tuple[int, ...]]]:
+    """Return what was found out of a file's form and is not plain.
+
+    These are ends of sentences, and the counts that such a text has places for.
+    """
     small = small_text(url)
     converted: Any = as_parquet(url) if small is None else pa.BufferReader(small)
     metadata = None if converted == url else pq.read_schema(converted).metadata
     notes = json.loads((metadata or {}).get(NOTES, b"[]"))
-    return [*notes, *_unused_options(format_of(url)[0])]
+    notes += _unused_options(format_of(url)[0])
+    return [(one, ()) if isinstance(one, str) else (one[0], tuple(one[1:])) for one in notes]
 
 
 def _unused_options(end: str) -> list[str]:
@@ -160,7 +164,7 @@ def as_parquet(url: str) -> str:
     plain = end == ".parquet" and not (options.names_files or options.file_table)
     if plain or end not in _CONVERSIONS:
         return url
-    what = f"as Parquet, {end} {packing} {options}"
+    what = f"as Parquet 2, {end} {packing} {options}"
     return made(url, what, partial(_convert, url), ".parquet")
 
 

@@ -1,5 +1,6 @@
 """Bags of one patient, and copies of a bag: left out together wherever bags are left out."""
 
+import datetime
 import json
 
 import numpy as np
@@ -186,7 +187,7 @@ def test_constant_features_are_left_out_of_the_columns(tmp_path, capsys):
         table = table.append_column(name, pa.array(values))
     table = table.append_column("f3", table["f0"])
     found = fitted(capsys, written(tmp_path, table), tmp_path / "t", "model=embedding")
-    assert "2 of 4 features are constant, so not used: f1, f2." in found["notes"]
+    assert "2 of 4 features constant, so not used: f1, f2." in found["notes"]
     assert not any("constant" in text for text in found["warnings"])
     _, record = open_run(str(tmp_path / "t"))
     used = {one.name: one.used for one in record.columns}
@@ -249,3 +250,59 @@ def test_columns_that_are_no_groups_stay_what_they_are(kind, tmp_path, capsys):
     code, out, _ = run(capsys, "check", "bags", path, "--set", "model=embedding", *PLAIN)
     assert code == 0
     assert "groups by" not in out
+
+
+def in_time():
+    """Sixty bags in groups of five, in reversed order of time; one has no date."""
+    random = np.random.default_rng(1)
+    days = [datetime.date(2020, 1, 1) + datetime.timedelta(days=7 * (60 - b)) for b in range(60)]
+    bag = np.repeat(np.arange(60), 3)
+    return pa.table(
+        {
+            "bag_id": [f"x{b:02d}" for b in bag],
+            "label": pa.array(bag % 2),
+            "group": [f"p{b // 5}" for b in bag],
+            "seen": [f"{days[b]:%d.%m.%Y}" if b != 30 else "" for b in bag],
+            "changed": [f"2020-01-{1 + i % 28:02d}" for i in range(180)],
+            "ward": [f"ward {b % 3}" for b in bag],
+            "f1": random.normal(size=180),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("by", "bags", "said"),
+    [
+        ("last", range(45, 60), "The last 12 bags by last are held out."),
+        ("seen", range(15), "The last 12 bags by seen are held out; 1 without it are fitted."),
+    ],
+)
+def test_the_last_bags_are_held_out_with_their_groups(by, bags, said, tmp_path, capsys):
+    path = written(tmp_path, in_time())
+    for partitions in (1, 3):
+        target = tmp_path / f"t{partitions}"
+        options = (f"held_out={by}", "model=embedding", f"partitions={partitions}")
+        found = fitted(capsys, path, target, *options)
+        table = table_of(target, "bags")
+        held = table["bag_id"].filter(table["held_out"]).to_pylist()
+        assert sorted(held) == [f"x{b:02d}" for b in bags]
+        assert found["results"]["test"]["rows"] == 15
+        assert said in found["warnings"]
+    new = written(tmp_path, in_time().drop_columns(["seen", "label"]), "new.parquet")
+    answer(capsys, "score", target, new, tmp_path / "scored")
+
+
+@pytest.mark.parametrize(
+    ("by", "said"),
+    [
+        ("ward", "last, or a column of dates or numbers that differ"),
+        ("gone", "no column gone for held_out"),
+        ("changed", "one held_out for bag x00"),
+        ("1.5", "held_out"),
+    ],
+)
+def test_what_does_not_order_bags_holds_none_out(by, said, tmp_path, capsys):
+    path = written(tmp_path, in_time())
+    code, _, err = run(capsys, "check", "bags", path, "--set", f"held_out={by}")
+    assert code == 2
+    assert said in err

@@ -15,7 +15,8 @@ def own_copies(tmp_path, monkeypatch):
 
 def read(path, text):
     path.write_text(text)
-    return storage.read_table(str(path)), storage.file_notes(str(path))
+    notes = [note for note, _ in storage.file_notes(str(path))]
+    return storage.read_table(str(path)), notes
 
 
 @pytest.mark.parametrize(

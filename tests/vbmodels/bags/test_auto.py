@@ -16,7 +16,7 @@ from vbmodels.bags.mil_gp.likelihood import CACHE as BLOCKS
 from vbmodels.bags.mil_gp.model import at_values, near
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.stack.modalities import CACHE, fold_of, parted
-from vbmodels.bags.stack.model import FOLDS, POINTS, AutoModel, Witness, log_densities
+from vbmodels.bags.stack.model import FOLDS, POINTS, AutoModel, Witness, log_densities, weighed
 from vbmodels.bags.stack.predict import predict_auto
 from vbmodels.core.driver import Driver
 from vbmodels.core.fit import InProcess, fit, loop_of
@@ -41,17 +41,30 @@ def done(data):
 def test_weights_are_the_highest_of_their_objective():
     log_p = np.log(np.random.default_rng(0).uniform(0.05, 1.0, (50, 3)))
     log_p[:, 0] += 0.4
-    found = stacked(log_p)
+    further = np.array([0.5, 3.0, 0.0])
+    found = stacked(log_p, further)
 
     def loss(at):
         w = np.exp(at - np.logaddexp.reduce(at))
-        return -objective(log_p, w)
+        return -objective(log_p, w, further)
 
     best = minimize(
         loss, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}
     )
-    assert objective(log_p, found) >= -best.fun - 1e-8
+    assert objective(log_p, found, further) >= -best.fun - 1e-8
     assert_allclose(found.sum(), 1.0)
+
+
+@pytest.mark.parametrize(("best", "least"), [(0, 0.8), (1, 0.75)])
+def test_weights_of_few_labels_go_to_the_best_member_and_of_many_to_what_predicts(best, least):
+    random = np.random.default_rng(1)
+    chance = random.uniform(0.4, 0.6, (30, 3))
+    chance[:, best] += 0.15
+    few, _ = weighed(np.log(chance))
+    plain = stacked(np.log(chance), np.zeros(3))
+    assert few[best] > max(plain[best], least)
+    many = np.log(np.repeat(chance, 200, axis=0))
+    assert_allclose(weighed(many)[0], stacked(many, np.zeros(3)), atol=0.01)
 
 
 def test_instances_are_bitwise_the_witness_alone(data, done):

@@ -147,7 +147,8 @@ class ModalityMap(State, kind="bags/embedding.ModalityMap"):
             for m, times in enumerate(multiples):
                 blocks[f"{name} mean {times:g}"] = kernels.turned(m, means[name][m])
                 blocks[f"{name} max {times:g}"] = highest[name][m]
-        ranks = self._bag_ranks(pooled_rows, instances)
+        of_bags = np.hstack([pooled_rows, np.log1p(instances.sizes.astype(float))[:, None]])
+        ranks = self.bag_ranks(of_bags) if self.bag_ranks else pooled_rows[:, :0]
         away = cdist(ranks, self.trees.points, "cityblock")
         for m, times in enumerate(RANKED):
             kernel = laplace(away, float(self.trees.lengths[m]))
@@ -217,12 +218,6 @@ class ModalityMap(State, kind="bags/embedding.ModalityMap"):
                         high = np.maximum.reduceat(kernel, starts, axis=0)
                         highest[name][m][at] = np.maximum(highest[name][m][at], high)
         return means, highest
-
-    def _bag_ranks(self, pooled_rows: FloatArray, instances: Instances) -> FloatArray:
-        size = np.log1p(instances.sizes.astype(float))[:, None]
-        return (
-            self.bag_ranks(np.hstack([pooled_rows, size])) if self.bag_ranks else pooled_rows[:, :0]
-        )
 
 
 def modality_map(pool: Pool, count: int, bag_count: int, rng: np.random.Generator) -> ModalityMap:

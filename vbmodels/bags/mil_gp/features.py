@@ -189,11 +189,6 @@ class FeatureMap(State, kind="bags/mil_gp.FeatureMap"):
         return int(self.weights.shape[-1])
 
     @property
-    def leak_column(self) -> int:
-        """Place of the leak's column, before the constant."""
-        return self.n_columns - 2
-
-    @property
     def key(self) -> bytes:
         """Digest of all that columns depend on, for caches."""
         digest = hashlib.blake2b(

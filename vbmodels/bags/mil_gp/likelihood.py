@@ -77,7 +77,7 @@ class Block:
             offsets = offsets + np.arange(offsets.size)
             columns = tuple(np.insert(each, ends, 0.0, axis=0) for each in columns)
             for each in columns:
-                each[offsets[1:] - 1, features.leak_column] = 1.0
+                each[offsets[1:] - 1, features.n_columns - 2] = 1.0  # before the constant
             residual = tuple(np.insert(each, ends, 0.0) for each in residual)
             mean = np.insert(mean, ends, LEAK[0])
         return cls(columns, residual, mean, offsets, labels_of(batch)[bags], features.leak)

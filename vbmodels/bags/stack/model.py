@@ -7,7 +7,8 @@ instances (`mil_gp.fit`), says which instances would make them so; the base rate
 honest where there is nothing to learn. The weights are those with the highest probability of
 labels that a member has not seen (`stacking_weights`): the embedding's by EP's leave-one-out, the
 witness's by folds of bags, each at the kernel value that its other bags choose, the base rate's by
-its count without the bag. Folds go side by side as the classes of one problem, each without its own
+its count without the bag. Where labels are few the weights go to the member that is the best by
+these (`weighed`). Folds go side by side as the classes of one problem, each without its own
 bags, so that all come from one pass.
 
 vMMIC (`primary`) says which instances are primary and what they add, which neither of the others
@@ -34,6 +35,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.embedding.blocks import ModalityMap
@@ -61,6 +63,8 @@ MEMBERS = (POOLED, INSTANCES, PRIMARY, BASE)
 """Names of the embedding, the Gaussian process of instances, vMMIC, and the base rate."""
 LEAST = 0.15
 """Weight of vMMIC's modes below which it is given up: its posteriors take ten times as long."""
+FURTHER, SCARCE = 8.0, 50
+"""Labels that are added to those of few bags, and labels up to which these are few."""
 SURE = 1e-12
 """Probabilities of labels are held this far from 0."""
 WITNESS_MEMORY = 2**31
@@ -349,13 +353,12 @@ class AutoModel:
 
     def elbo(self, q: Auto, stats: MemberStats) -> float:
         """Return the objective of the weights."""
-        log_p = log_densities(stats)
-        return objective(log_p, stacked(log_p))
+        return weighed(log_densities(stats))[1]
 
     def global_step(self, q: Auto, stats: MemberStats) -> Auto:
         """Return ``q`` with the weights that are best for the labels' probabilities."""
         weights = np.zeros(len(MEMBERS))
-        weights[present(q)] = stacked(log_densities(stats))
+        weights[present(q)] = weighed(log_densities(stats))[0]
         return replace(q, weights=weights)
 
     def algorithm(self, q: Auto) -> Algorithm:
@@ -515,6 +518,19 @@ def log_densities(stats: MemberStats) -> FloatArray:
         left = ((rest + 0.5) / (count + 1.0))[stats.fold]
     log_p = with_base(stats.log_p, stats.label, left)
     return log_p[~np.isnan(log_p).any(axis=1)]
+
+
+def weighed(log_p: FloatArray) -> tuple[FloatArray, float]:
+    """Return the members' weights by the labels' log probabilities, [n, K], and their objective.
+
+    Few labels leave the weights open, and a mixture of what all say is then worse than the best
+    member: so `FURTHER` labels are added, shared out by the probability that a member alone made
+    all labels; of more than `SCARCE` labels fewer are added.
+    """
+    added = FURTHER * min(1.0, SCARCE / max(len(log_p), 1)) ** 2
+    further = added * softmax(log_p.sum(axis=0))
+    weights = stacked(log_p, further)
+    return weights, objective(log_p, weights, further)
 
 
 def with_base(log_p: FloatArray, label: FloatArray, base: FloatArray | float) -> FloatArray:

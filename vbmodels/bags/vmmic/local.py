@@ -160,10 +160,11 @@ def sums(rows: Rows, local: Local) -> SweepSums:
 
         sum e*^2/2 - E[U] e* + p log Phi(e*) + (1-p) log Phi(-e*) - p log p - (1-p) log(1-p),
 
-    and those of q(y*).
+    and those of q(y*) = TN(m*, 1) on the label's side, and E[y*] (B.1.8).
     """
-    r = rows.design(local.primary)
-    total, label = label_sums(rows.data.sign, local.centre)
+    r, sign, star = rows.design(local.primary), rows.data.sign, local.centre
+    label = star + sign * inverse_mills(sign * star)
+    total = float((log_ndtr(sign * star) + 0.5 * star**2 - label * star).sum())
     weighted, latent = [], []
     for k, (p, gate) in enumerate(zip(local.primary, local.gates, strict=True)):
         x = rows.features(k)
@@ -175,12 +176,6 @@ def sums(rows: Rows, local: Local) -> SweepSums:
         latent.append(np.concatenate([[mean.sum()], mean @ x]))
         weighted.append(x.T @ ((p * rest)[:, None] * x))
     return SweepSums(total, r.T @ r, tuple(weighted), r.T @ label, tuple(latent))
-
-
-def label_sums(sign: FloatArray, star: FloatArray) -> tuple[float, FloatArray]:
-    """Return the bound's terms of q(y*) = TN(m*, 1) on the label's side, and E[y*], [B]; B.1.8."""
-    label = star + sign * inverse_mills(sign * star)
-    return float((log_ndtr(sign * star) + 0.5 * star**2 - label * star).sum()), label
 
 
 def _x_log_x(x: FloatArray) -> FloatArray:
