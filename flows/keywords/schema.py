@@ -58,8 +58,8 @@ DOCUMENTS = Table(
         optional(
             "keywords",
             WORDS,
-            "known keyphrases, in text with ; between two; an empty cell: nobody has looked; where somebody found none, "
-            "set `complete`, or in Parquet and JSON lines give an empty list",
+            "known keyphrases (; between two); an empty cell: nobody has looked; where somebody "
+            "found none, set `complete`, or in Parquet and JSON an empty list",
         ),
         optional(
             "scored",
