@@ -75,12 +75,21 @@ class ReadsOneTable:
     ) -> Checked:
         """Return the check of a whole file."""
         return self.whole(
-            file.url, self._sum(file, pieces, settings), [one.about for one in pieces], settings
+            file.url,
+            self._sum(file, header, pieces, settings),
+            [one.about for one in pieces],
+            settings,
         )
 
-    def _sum(self, file: InputFile, pieces: Sequence[CheckedPiece], settings: Any) -> Checked:
+    def _sum(
+        self, file: InputFile, header: Checked, pieces: Sequence[CheckedPiece], settings: Any
+    ) -> Checked:
         rows, names = sum(one.rows for one in pieces), names_of(pieces)
-        faults = faults_of(add_up(one.faults for one in pieces))
+        # Of the columns that a file has, a partition knows those that it reads.
+        said = {(fault.column, fault.expected) for fault in header.faults}
+        in_rows = faults_of(add_up(one.faults for one in pieces))
+        own = (fault for fault in in_rows if (fault.column, fault.expected) not in said)
+        faults = (*header.faults, *own)
         if len(names) == rows:
             faults += tuple(repeated_names(self.table.of(settings), file.url, names))
         return Checked(rows, faults, names)
@@ -186,7 +195,7 @@ class ReadsColumns(ReadsOneTable):
         self, file: InputFile, header: Checked, pieces: Sequence[CheckedPiece], settings: Any
     ) -> Checked:
         """Return the check of a whole file."""
-        found = self._sum(file, pieces, settings)
+        found = self._sum(file, header, pieces, settings)
         about = reduce(add, (_ABOUT.validate_python(one.about) for one in pieces))
         return CheckedColumns(found.rows, found.faults, found.keys, about, settings)
 

@@ -115,8 +115,6 @@ def in_lines(found: Estimate, width: int = 0) -> list[str]:
         lines.append(f"not used: {one.reason}: {one.count:,}" + (f" ({names})" if names else ""))
     lines += [f"note: {note}" for note in found.notes]
     lines += [f"warning: {warning}" for warning in found.warnings]
-    if found.partitions is not None and found.partitions > 1:
-        lines.append(f"{found.partitions:,} partitions")
     if found.memory_bytes is not None:
         lines += [_time(found), _memory(found.memory_bytes)]
     return lines

@@ -16,6 +16,7 @@ from flows.report.answers import as_results, of_results
 from flows.report.render import AppliedFit, Link, News, Shown
 from tests.answers import snapshots
 from vbmodels.tables.column_table import ColumnRead
+from vbmodels.tables.columns import Reason
 
 OWNED = "document.documentElement.setAttribute('data-owned','1')"
 HOSTILE = (
@@ -30,11 +31,6 @@ HOSTILE = (
 HIDDEN = "flows.features.schema:HIDDEN"
 TEMPLATES = Path(render.__file__).with_name("templates")
 OURS = {"run_id", "pipeline", "started", "finished", "objective", "results"}  # of a record
-FORMS = {
-    *InputRecord.model_fields,
-    *Dropped.model_fields,
-    *(one.name for one in fields(ColumnRead)),
-}
 
 
 @cache
@@ -50,6 +46,15 @@ def literals(hint: Any) -> set[Any]:
     if get_origin(hint) is Literal:
         return set(get_args(hint))
     return {value for one in get_args(hint) for value in literals(one)}
+
+
+FORMS = {
+    *InputRecord.model_fields,
+    *Dropped.model_fields,
+    *(one.name for one in fields(ColumnRead)),
+    *(one.name for one in fields(Reason)),
+    *literals(get_type_hints(Reason)["kind"]),
+}
 
 
 class Names:
