@@ -214,7 +214,8 @@ def score(
     shares, labels = None, forms.encoding.labels
     if isinstance(model, NumberModel):
         found = predict(posterior, batch, forms)
-        assert found.ends is not None and forms.encoding.target is not None
+        assert found.ends is not None
+        assert forms.encoding.target is not None
         label = forms.encoding.target.values(named[LABEL].combine_chunks())[0]
         names[1] = pa.array(label, from_pandas=True)
         numbers = [found.own[:, 0], found.sd, *found.ends.T]

@@ -301,8 +301,14 @@ def scatter(
     if diagonal:
         ends = min(x for x, *_ in points), max(x for x, *_ in points)
         layers.insert(0, _layer([{"x": end, "y": end} for end in ends], "line", style="ink"))
-    across, up = (_axis(one, scale={"zero": False}) for one in (x_label, y_label))
-    return _chart(title, layers, across, up, 300, how="")
+    return _chart(
+        title,
+        layers,
+        x=_axis(x_label, scale={"zero": False}),
+        y=_axis(y_label, scale={"zero": False}),
+        height=300,
+        how="",
+    )
 
 
 def curve(
