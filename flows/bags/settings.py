@@ -141,9 +141,10 @@ class BagSettings(declared(GPOptions, base=TableSettings)):  # type: ignore[misc
     held_out: Annotated[float, Field(ge=0.0, lt=1.0)] | str | None = Field(
         None,
         description="Share of the labelled bags that the fit does not learn from, to test it, such "
-        "as 0.3, or last (a fifth, in the order of the input) or a column, such as date (a fifth, "
-        "with its last values). By default a fifth from 500 labelled bags on (in 50 groups, where "
-        "there are groups), else none: auto and embedding then predict each bag without its label.",
+        "as 0.3; last: a fifth, in the order of the input; the name of a column, such as date: a "
+        "fifth, with its last values. By default a fifth from 500 labelled bags on (in 50 groups, "
+        "where there are groups), else none: auto and embedding then predict each bag without its "
+        "label.",
     )
     show_bags: tuple[str, ...] = Field(
         (), description="Bags that the report shows whatever their probability, such as [a, b]."

@@ -215,7 +215,7 @@ def test_bags_in_several_files_are_counted(files, tmp_path, capsys):
     written(tmp_path, labels.append_column("features", pa.nulls(90)), "labels.parquet")
     options = ("--set", "partitions=3", "--set", "model=embedding")
     said = answer(capsys, "check", "bags", tmp_path, *options)["warnings"]
-    assert "30 of 40 bags have rows in several of" in "".join(said)
+    assert "30 of 40 bags have rows in several files and are one bag each" in "".join(said)
     (tmp_path / "kinds").mkdir()
     for i in range(2):
         one = parts[0].append_column("modality", [[f"m{i}"] * 90])

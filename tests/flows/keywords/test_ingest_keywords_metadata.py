@@ -93,7 +93,7 @@ def test_packages_become_documents():
     )
     assert found.to_pylist() == [
         {"doc_id": "alpha_x", "text": "", "keywords": None},
-        {"doc_id": "Zeta", "text": "A graph library", "keywords": ["graph", "trees"]},
+        {"doc_id": "Zeta", "text": "A graph library", "keywords": ["graph"]},
     ]
 
 
