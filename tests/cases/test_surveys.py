@@ -286,6 +286,23 @@ def test_long_names_are_shown_without_what_they_have_in_common(tmp_path, capsys)
     assert [line.split("  ")[0] for line in said.splitlines()[2:4]] == ["I like it", "It pays"]
 
 
+def test_what_is_written_beside_other_is_free_text(tmp_path, capsys):
+    rng = np.random.default_rng(5)
+    rows = [
+        {
+            "CARE[SQ001]": rng.choice(["Y", ""]),
+            "CARE[SQ002]": rng.choice(["Y", ""]),
+            "CARE[other]": f"aunt {i}" if i % 20 == 0 else "",
+        }
+        for i in range(200)
+    ]
+    columns = {
+        one["name"]: one for one in checked(capsys, written(tmp_path / "t.csv", rows))["columns"]
+    }
+    assert columns["CARE[other]"]["used"].startswith("left out: text")
+    assert columns["CARE[SQ001]"]["read_as"].startswith("yes/no")
+
+
 SIZES = ["S", "M", "L", "XL"]
 
 

@@ -295,9 +295,9 @@ def _names_rows_often(name: str, seen: Seen, levels: Levels, rule: Rule) -> Reas
 
 
 _FREE_NAME = re.compile(
-    r".*(comment|feedback|suggestion|specif|describe|explain|_text$|- text$|kommentar|bemerkung|"
-    r"anmerkung|angeben|sonstige|vorschl|coment|sugerenc|especifi|observaci|commentaire|remarque|"
-    r"pr[ée]cise|comment[io]|suggeriment|opmerking|toelichting|sugest).*",
+    r".*(comment|feedback|suggestion|specif|describe|explain|_text$|- text$|\[other\]|kommentar|"
+    r"bemerkung|anmerkung|angeben|sonstige|vorschl|coment|sugerenc|especifi|observaci|"
+    r"commentaire|remarque|pr[ée]cise|comment[io]|suggeriment|opmerking|toelichting|sugest).*",
     re.IGNORECASE | re.DOTALL,
 )
 # Words of an answer, on average of the different ones, from which on it is a sentence.
