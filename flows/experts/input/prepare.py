@@ -284,11 +284,13 @@ def _choose_columns(
         }
     )
     said += [*hold_out_warnings(found), *_say_of_labels(about, labels, encoding, settings)]
-    said += suggestions(seen, summed.levels, used, weighs=True)
-    read_as, cells = {name: every[name] for name in used}, seen
+    label, levels = settings.columns.get(LABEL, LABEL), {**summed.levels}
+    read_as, cells = {name: every[name] for name in used}, {label: about.label_cells, **seen}
     if isinstance(labels, Target):
-        name = settings.columns.get(LABEL, LABEL)
-        read_as, cells = {name: labels.rule, **read_as}, {name: about.label_cells, **seen}
+        read_as = {label: labels.rule, **read_as}
+    else:
+        levels[label] = about.labels
+    said += suggestions(cells, levels, [label, *used], weighs=True)
     said += [*doubtful_numbers(cells, read_as, settings), *about.weights.said(settings), *more]
     table = _columns(every, about, summed, labels, reasons, settings)
     notes = (*said_of_units(units, settings), *numbers_in_text(cells, read_as))
@@ -300,21 +302,18 @@ def _choose_columns(
 def _say_of_labels(
     about: Contents, labels: Labels | Target, encoding: Encoding, settings: ExpertSettings
 ) -> list[str]:
-    """Say what of labels could be meant otherwise, or looks like codes of missing cells."""
-    column, said = settings.columns.get(LABEL, LABEL), []
-    seen = {column: about.label_cells}
+    """Say what of labels could be meant otherwise."""
     if not isinstance(labels, Target):
-        said += [*label_warnings(labels, encoding.ordered), *unlabelled_warning(about.labels)]
-        return said + suggestions(seen, {column: about.labels}, [column])
-    is_logged = encoding.target is not None and encoding.target.logged
+        return [*label_warnings(labels, encoding.ordered), *unlabelled_warning(about.labels)]
     if EXPOSURE in settings.columns:
-        return said + suggestions(seen, {}, [column])
-    if settings.target == "auto" or is_logged:
-        said.append(number_warning(about.labels, labels.count, is_logged))
-    option = exposure_option(about.seen)
-    if labels.count and option:
+        return []
+    is_logged = encoding.target is not None and encoding.target.logged
+    is_chosen = settings.target == "auto" or is_logged
+    said = [number_warning(about.labels, labels.count, is_logged)] if is_chosen else []
+    option = exposure_option(about.seen) if labels.count else ""
+    if option:
         said.append(f"If counts are of more or less time, area or people, name it:{option}.")
-    return said + suggestions(seen, {}, [column])
+    return said
 
 
 def _read_labels(about: Contents, settings: ExpertSettings) -> Labels | Target:

@@ -92,6 +92,20 @@ def test_codes_of_missing_labels_are_warned_of_and_the_advice_helps(tmp_path, ca
     assert r2_of(better) > 0.9 > 0.5 > r2_of(record)
 
 
+def test_codes_of_the_label_and_of_a_column_are_one_setting(tmp_path):
+    """Of two settings of missing cells the last counts: the advice is all of them at once."""
+    rng = np.random.default_rng(1)
+    rooms, income = rng.integers(1, 10, 400), rng.integers(1, 6, 400)
+    label = 1 + (income + rng.standard_normal(400) > 3).astype(int)
+    income[::12], label[::16] = 77, 9
+    columns = {"rooms": rooms, "income": income, "label": label}
+    word = advised(fitted(tmp_path, columns, "baselines=no")[1])
+    assert word == "missing=label:9,income:77"
+    better = fitted(tmp_path, columns, "baselines=no", word, name="better")[1]
+    missing = {one["name"]: one["missing"] for one in better["columns"]}
+    assert missing == {"label": 25, "rooms": 0, "income": 34}
+
+
 def test_codes_of_one_column_are_missing_there_alone(tmp_path):
     """77 and 99 are no incomes, and 77 is an age: the advice keeps the ages."""
     rng = np.random.default_rng(1)
