@@ -39,8 +39,9 @@ ORDER = "last"
 """The setting by which the last rows are held out in the order of the input."""
 REPEATS = 8
 """Rows beyond one a value from which values that decide all labels do so by no chance."""
-LEAST_IN_ORDER, ALIKE = 50, 0.5
-"""Rows from which on, and correlation from which on, an order in time is asked about."""
+ALIKE, BEYOND_CHANCE = 0.25, 4.0
+"""Correlation from which on an order in time is asked about, where it is that many standard errors
+of that of rows without one."""
 MOST_CHANGES = 4
 """Changes of the label along sorted values below which their size may decide it."""
 
@@ -327,8 +328,8 @@ def read_names(paths: RunPaths, index: int, settings: ExpertSettings) -> pa.Tabl
 def hold_out_warnings(found: RowUnits) -> list[str]:
     """Say why figures on rows that are held out at random may be too good."""
     if not found.repeated:
-        few, is_asked = found.label.size < LEAST_IN_ORDER, np.isfinite(found.units.end)
-        if found.units.grouped or few or is_asked or found.alike < ALIKE:
+        least = max(ALIKE, BEYOND_CHANCE / np.sqrt(max(found.label.size, 1)))
+        if found.units.grouped or np.isfinite(found.units.end) or found.alike < least:
             return []
         return [
             f"Labels of neighbouring rows are alike (correlation {found.alike:.2f}). If in "

@@ -9,7 +9,7 @@ import pytest
 
 from flows.experts.input.units import RowKeys, join_units
 from flows.tables.names import digests_of
-from tests.flows.commands import setting_args, succeed
+from tests.flows.commands import printed, setting_args, succeed
 from tests.flows.experts.runs import latest, rows_of, written
 from vbmodels.core.draws import hashed
 from vbmodels.experts.rows import Rows
@@ -107,6 +107,21 @@ def test_rows_of_a_patient_are_asked_about_and_held_out_together(tmp_path, numer
     new = written(tmp_path, {n: v for n, v in columns.items() if n != "patient"}, "new.parquet")
     succeed("score", tmp_path / "out", new, tmp_path / "scored")
     assert not test["better"]
+
+
+def test_classes_in_order_of_time_are_asked_about(tmp_path, capsys):
+    """Labels that drift are alike from row to row; shuffled ones, and few, are so by chance."""
+    rng = np.random.default_rng(8)
+    drift = np.sin(np.arange(600) / 60)
+    label = (drift + 0.7 * rng.normal(size=600) > 0).astype(int)
+    columns = {"x": rng.normal(size=600), "label": label}
+    given = written(tmp_path, columns)
+    asked = "--set held_out=last tests later ones"
+    assert asked in printed(capsys, "check", "experts", given)
+    mixed = written(tmp_path, {**columns, "label": rng.permutation(label)}, "mixed.parquet")
+    assert asked not in printed(capsys, "check", "experts", mixed)
+    last = setting_args("held_out=last")
+    assert asked not in printed(capsys, "check", "experts", given, *last)
 
 
 def test_rows_whose_labels_are_alike_count_less():
