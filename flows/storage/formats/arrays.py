@@ -37,11 +37,15 @@ SUFFIXES = (".h5", ".hdf5", ".h5ad", ".fcs")
 
 @dataclass(frozen=True)
 class Cells:
-    """A column of a file: its type, how wide its lists are (None: one cell a row), some of it."""
+    """A column of a file: its type, how wide its lists are (None: one cell a row), some of it.
+
+    ``is_constant``: it has one value, also of a bag without instances.
+    """
 
     kind: pa.DataType
     width: int | None
     read: Callable[[int, int], Any]
+    is_constant: bool = False
 
     def taken(self, start: int, stop: int) -> pa.Array:
         """Return rows ``start`` to ``stop`` (not included)."""
@@ -111,7 +115,7 @@ def _in_pieces(blocks: list[Block], schema: pa.Schema) -> Iterator[pa.RecordBatc
             arrays = []
             for field in schema:
                 cells = block.columns.get(field.name)
-                if cells is None or (not block.rows and cells.width is not None):
+                if cells is None or not (block.rows or cells.is_constant):
                     arrays.append(pa.nulls(stop - start, field.type))
                 else:
                     arrays.append(cells.taken(start, stop).cast(field.type))
@@ -271,4 +275,4 @@ def _column(cells: Any) -> Cells:
 def _constant(value: Any) -> Cells:
     """Return a column with one value; names of bags are text."""
     cell = pa.scalar(value.decode() if isinstance(value, bytes) else value)
-    return Cells(cell.type, None, lambda start, stop: pa.repeat(cell, stop - start))
+    return Cells(cell.type, None, lambda start, stop: pa.repeat(cell, stop - start), True)

@@ -235,7 +235,7 @@ _OTHER_DATA = (".zip", ".xml", ".html", ".htm", ".rds")
 _OTHER_TEXT = (".doc", ".odt", ".rtf", ".epub", ".eml")
 _LIKE_DATA = {
     _PERHAPS_DATA: "name it, or give a glob such as 'FOLDER/*'",
-    _OTHER_DATA + _OTHER_TEXT: "save it in another format: as text, CSV or Parquet",
+    _OTHER_DATA + _OTHER_TEXT + PICKLES: "save it in another format: as text, CSV or Parquet",
 }
 
 
