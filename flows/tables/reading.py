@@ -317,7 +317,7 @@ def faults(table: Table, found: pa.Schema, file: str, theirs: Sequence[str] = ()
             wrong.append(Fault(file, expected, f"type {kind}", name, remedy=remedy))
     if table.either and not set(table.either.columns) & set(names):
         expected = " or ".join(f"a column {name}" for name in table.either.columns)
-        only = f"only {', '.join(names) or 'no columns'}"
+        only = f"only {', '.join(names) or 'nothing'}"
         lower = {name.lower(): name for name in reversed(names)}
         called = next((lower[word] for word in table.either.called if word in lower), None)
         if called is not None and "title" in lower and called != lower["title"]:
@@ -342,7 +342,8 @@ def _for_absent(column: Column, found: pa.Schema, table: Table) -> str:
         # Names of ids are of the same things: bag_id and BagID, not case_id.
         if near and (not column.names or nearest(_without_id(column.name), [_without_id(near)])):
             return f"did you mean {near}? then add --column {column.name}={near}"
-        return f"name the one that holds it: --column {column.name}=YOURS"
+        by_file = f", or {column.name}=FILE (one a file)" if column.names else ""
+        return f"name the one that holds it: --column {column.name}=YOURS{by_file}"
     lists = [name for name in others if can_read(column, found.field(name).type)]
     if lists:
         return f"if it is called {lists[0]} there, add --column {column.name}={lists[0]}"

@@ -233,6 +233,9 @@ def test_one_file_a_sample_is_named_by_the_file(tmp_path, capsys, write):
     _, used = check(capsys, folder, tmp_path / "cohort.csv")
     assert used["FILE"] == "bag_id"
     assert [used[f"CD{d}"] for d in range(WIDTH)] == ["feature"] * WIDTH
+    code, _, err = run(capsys, "check", "bags", folder)
+    assert code == 2
+    assert "--column bag_id=YOURS, or bag_id=FILE (one a file)" in err
     code, _, err = run(capsys, "check", "bags", folder, "--column", "bag_id=FILE")
     assert code == 2
     assert "no bag with a label" in err
@@ -289,6 +292,18 @@ def test_cells_of_an_anndata_go_in_by_columns_of_obs(tmp_path, capsys):
     code, _, err = run(capsys, "check", "bags", tmp_path / "wide.h5ad", *named)
     assert code == 2
     assert "at most 2,000 columns" in err
+
+
+def test_a_slide_without_tiles_is_a_bag_and_a_tensor_beside_is_said(tmp_path, capsys, caplog):
+    for k, (name, features, places) in enumerate(slides()):
+        rows = 0 if k == 5 else len(features)
+        write_clam(tmp_path / f"{name}.h5", features[:rows], places[:rows])
+    write_labels(tmp_path / "labels.csv")
+    (tmp_path / "more.pt").touch()
+    code, out, err = run(capsys, "check", "bags", tmp_path)
+    assert code == 0, err
+    assert "bag without instances, scored by its size and the base rate: 1" in out
+    assert "more.pt in the folder" in caplog.text
 
 
 def test_tensors_are_refused_with_what_converts_them(tmp_path, capsys):

@@ -1,5 +1,7 @@
 """What is lost or taken out of documents is said, with counts, examples and a cause."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 from pydantic import TypeAdapter
 
@@ -23,6 +25,15 @@ def said(rows):
     macros = ("read_notes", "read_warnings")
     notes = [text for macro in macros for text in lines_of("keywords", macro, reading(report))]
     return notes, [one for one in losses if one.count and not one.is_large]
+
+
+def test_each_warning_is_a_line_of_its_own():
+    rows = [{"doc_id": "a", "text": "Levies on cheese.", "keywords": ["trade policy"]}]
+    report = prepare(pa.Table.from_pylist(rows), TextOptions(), True).report
+    read = replace(reading(report), rate_from="known")
+    first, second = lines_of("keywords", "read_warnings", read)
+    assert first.endswith("--set lists=complete.")
+    assert second.startswith("Nothing is learned from 1 of 1")
 
 
 def test_absent_keyphrases_are_said_with_their_share_and_why():

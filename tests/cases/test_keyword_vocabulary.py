@@ -137,7 +137,8 @@ def test_a_column_that_no_document_has_is_said_to_be_left_out(tmp_path, capsys):
     (tmp_path / "in.csv").write_text("PMID,Title,Abstract\n" + rows, "utf-8")
     code, _, err = run(capsys, "check", "keywords", tmp_path / "in.csv")
     assert code == 2
-    assert "name it by --column text=Title,Abstract, or " in " ".join(err.split())
+    said = " ".join(err.split())
+    assert "found only PMID, Title, Abstract; name it by --column text=Title,Abstract, or " in said
     named = ("--column", "text=Abstract", "--column", "doc_id=PMID")
     code, out, _ = run(capsys, "check", "keywords", tmp_path / "in.csv", *named, "--json")
     assert code == 0
