@@ -63,14 +63,14 @@ def with_file_table(
                 return _with_table(settings, table, key, urls[0])
     except StorageError as error:
         found = str(error)
-    if settings.file_table is None:
+    if settings.file_table is None and FILE not in settings.columns:
         return settings  # what is wrong with the input the check says
     raise InputError.of(
-        storage.shown(settings.file_table),
+        storage.shown(settings.file_table or storage.source_in_words(source)),
         "a column that names half of the files",
         found,
         settings.columns.get(FILE),
-        remedy="name it (--column FILE=YOURS), or leave file_table out",
+        remedy="name it (--column FILE=YOURS), or leave FILE, file_table out",
     )
 
 

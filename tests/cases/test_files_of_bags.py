@@ -312,3 +312,16 @@ def test_tensors_are_refused_with_what_converts_them(tmp_path, capsys):
     code, _, err = run(capsys, "check", "bags", tmp_path)
     assert code == 2
     assert "a.pt is a pickle; in Python: h5py.File('a.h5', 'w')['features']" in err
+
+
+def test_a_column_of_files_that_names_none_is_refused(tmp_path, capsys):
+    """Tube_000 in the table is no file called Specimen_001_Tube_000_T cells.csv."""
+    for k in range(4):
+        name = f"Specimen_001_Tube_{k:03d}_T cells.csv"
+        (tmp_path / name).write_text("CD4,CD8\n1.5,2.5\n0.5,1.0\n")
+    lines = [f"Tube_{k:03d},{'yes' if k % 2 else 'no'}" for k in range(4)]
+    (tmp_path / "labels.csv").write_text("\n".join(["sample,response", *lines]))
+    named = ("--column", "FILE=sample", "--column", "label=response")
+    code, _, said = run(capsys, "check", "bags", tmp_path, *named)
+    assert code == 2
+    assert "column sample: expected a column that names half of the files, found none" in said
