@@ -45,7 +45,7 @@ CONTRACT = {
 
 
 def renewed(page: Path) -> str:
-    """Return a page with its tables made anew."""
+    """Return a page with its tables as the code has them now."""
     text = page.read_text(encoding="utf-8")
     return _MADE.sub(lambda m: f"{m[1]}\n{made(page.stem, m[2].split())}\n\n{m[3]}", text)
 

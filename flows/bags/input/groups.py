@@ -224,7 +224,8 @@ def _last_of(
         If cells are no dates or numbers, or all alike.
     """
     by = str(settings.held_out)
-    text, seen = mixed.taken(pa.array(cells, pa.string()), settings.missing)
+    # Places in the order of the input are no cells, of which some may mean missing.
+    text, seen = mixed.taken(pa.array(cells, pa.string()), () if by == LAST else settings.missing)
     rules, unclear = column_rules({by: seen}, settings)
     if unclear:
         raise InputError(unclear_faults("the data", unclear, settings))
@@ -250,7 +251,7 @@ def _bag_columns(
     rows = storage.read_table(paths.part("bag_rows", index))
     time = rows["time"]
     if settings.held_out == LAST:
-        time = (rows["place"].to_numpy() + index * 2.0**32).astype(str)
+        time = (rows["place"].to_numpy() + index * 2**32).astype(str)
     return (
         digests_of(rows["group"].to_pylist()),
         rows["print"].to_numpy(),

@@ -189,7 +189,7 @@ class Target(json_files.Form):
 
 def exposures_in(table: pa.Table) -> list[FloatArray]:
     """Return the exposures of kept rows [N], as they came; none where there are none."""
-    return [table[name].to_numpy() for name in table.column_names if name == EXPOSURE]
+    return [table[EXPOSURE].to_numpy()] if EXPOSURE in table.column_names else []
 
 
 class Encoding(json_files.Form):

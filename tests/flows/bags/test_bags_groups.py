@@ -281,7 +281,7 @@ def test_the_last_bags_are_held_out_with_their_groups(by, bags, said, tmp_path, 
     path = written(tmp_path, in_time())
     for partitions in (1, 3):
         target = tmp_path / f"t{partitions}"
-        options = (f"held_out={by}", "model=embedding", f"partitions={partitions}")
+        options = (f"held_out={by}", "model=embedding", f"partitions={partitions}", "missing=50")
         found = fitted(capsys, path, target, *options)
         table = table_of(target, "bags")
         held = table["bag_id"].filter(table["held_out"]).to_pylist()

@@ -261,7 +261,7 @@ def climbed(
 ) -> Algorithm:
     """Climb, a step at least, until less than ``tolerance`` nats are promised.
 
-    ``settled``: the variances stay. Of numbers all is in closed form.
+    ``settled``: the variances stay. For numbers the solution is in closed form.
     """
     if isinstance(fit.likelihood, Gaussian):
         if fit.evaluation is None:
