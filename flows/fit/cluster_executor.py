@@ -69,8 +69,8 @@ class Lost(Exception):
     """An answer will not come; `died` where the worker is gone that worked on it."""
 
     def __init__(self, why: str, workers: set[str], died: bool, error: Any = None) -> None:
-        super().__init__(why)
-        self.workers, self.died, self.error = workers, died, error
+        super().__init__(why, workers, died, error)  # all of it: whoever copies it calls this
+        self.why, self.workers, self.died, self.error = why, workers, died, error
 
 
 class Hosted(Holder):
@@ -251,10 +251,10 @@ class ClusterExecutor(Executor):
                 failures = self._failures = self._failures + 1
                 self.rolled, self._ready = self.rolled + 1, False
                 self.drop(lost.workers)
-                log.warning(f"{lost}; going back to sweep {self._number or 0}")
+                log.warning(f"{lost.why}; going back to sweep {self._number or 0}")
                 if failures == FAILURES or (lost.error and failures == BLAME):
                     raise lost.error or ClusterLost(
-                        f"{self.name} failed {failures} times in a row, at last because {lost}; "
+                        f"{self.name} failed {failures} times in a row, at last because {lost.why}; "
                         f"{FEWER if self.local else LOGS}"
                     ) from lost
                 until = time.monotonic() + 60.0 * failures

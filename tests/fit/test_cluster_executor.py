@@ -254,6 +254,18 @@ def test_it_finds_sums_whose_order_depends_on_workers(scene, monkeypatch):
         run(scene, range(9), 0.0)
 
 
+def test_an_error_of_a_holder_comes_as_itself(scene):
+    """Also where it was raised while a loss was handled, and copies take the loss along."""
+    holder = Holder(scene.jobs["cavi"])
+    holder.take({1: None}, None, {}, ())
+    try:
+        raise Lost("gone", {"worker-1"}, died=True)
+    except Lost:
+        holder._locals = {1: {0: None}}
+        answer = holder.call("checkpoint", "keep", 4)
+    assert isinstance(answer.error, LookupError)
+
+
 def run(scene, seeds, rate):
     return [scene.run(seed, rate=rate) for seed in seeds]
 
