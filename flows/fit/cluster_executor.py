@@ -254,8 +254,8 @@ class ClusterExecutor(Executor):
                 log.warning(f"{lost.why}; going back to sweep {self._number or 0}")
                 if failures == FAILURES or (lost.error and failures == BLAME):
                     raise lost.error or ClusterLost(
-                        f"{self.name} failed {failures} times in a row, at last because {lost.why}; "
-                        f"{FEWER if self.local else LOGS}"
+                        f"{self.name} failed {failures} times in a row, at last because "
+                        f"{lost.why}; {FEWER if self.local else LOGS}"
                     ) from lost
                 until = time.monotonic() + 60.0 * failures
                 self._avoided.update(dict.fromkeys(lost.workers, until))
