@@ -254,9 +254,12 @@ def why_left_out(
     """
     if not seen.cells:
         return Reason("other", "no cell")
-    if not wanted and (why := names_rows(name, seen, len(levels.counts), rule.kind)):
-        return why
-    if not wanted and (why := _names_rows_often(name, seen, levels, rule)):
+    why = (
+        names_rows(name, seen, len(levels.counts), rule.kind)
+        or _names_rows_often(name, seen, levels, rule)
+        or OF_SURVEYS.get(name.strip().lower())
+    )
+    if why and not wanted:
         return why
     if not wanted and rule.kind == "category" and not seen.declared and _is_free(name, levels):
         return Reason(
@@ -268,6 +271,17 @@ def why_left_out(
     return None if len(levels.counts) > 1 else Reason("other", "one category only")
 
 
+OF_SURVEYS: Mapping[str, Reason] = dict.fromkeys(
+    (
+        *("lastpage", "startlanguage", "ipaddr", "refurl"),
+        *("ipaddress", "distributionchannel", "userlanguage", "duration (in seconds)"),
+        *("recipientfirstname", "recipientlastname", "recipientemail"),
+        *("collector id", "ip address"),
+        *("redcap_event_name", "redcap_repeat_instrument", "redcap_repeat_instance"),
+    ),
+    Reason("other", "how the answers came, not one of them (by its name)"),
+)
+"""Columns that LimeSurvey, Qualtrics, SurveyMonkey and REDCap add to the answers."""
 # Rows a value, on average, up to which a column that is named like one of ids has ids.
 FEW_EACH = 20
 

@@ -219,6 +219,18 @@ def test_a_table_in_long_format_is_refused_and_one_of_waves_is_not(tmp_path, cap
     printed(capsys, "check", "features", waves)
 
 
+def test_what_a_survey_tool_adds_is_no_answer(tmp_path, capsys):
+    answers = {name: words(np.random.default_rng(i), 60) for i, name in enumerate("abc")}
+    pages = ["4" if i % 5 else "2" for i in range(60)]
+    source = written(tmp_path, many(60, {**answers, "lastpage": pages}))
+    checked = json.loads(printed(capsys, "check", "features", source, "--json"))
+    used = {one["name"]: one["used"] for one in checked["columns"]}
+    assert used["lastpage"] == "left out: how the answers came, not one of them (by its name)"
+    wanted = "categories=lastpage"
+    checked = json.loads(printed(capsys, "check", "features", source, "--json", "--set", wanted))
+    assert {one["name"]: one["used"] for one in checked["columns"]}["lastpage"] == "yes"
+
+
 def test_a_date_that_is_left_out_is_not_asked_about(tmp_path, capsys):
     dates = [f"0{1 + i % 9}/03/2024 08:00:00" for i in range(60)]
     table = many(60, {"b": words(np.random.default_rng(1), 60), "Timestamp": dates})
