@@ -101,7 +101,7 @@ def test_coordinates_that_repeat_within_slides_name_no_instances_and_that_is_sai
         write_clam(tmp_path / f"{name}.h5", features, places)
     write_labels(tmp_path / "labels.csv")
     found, _ = check(capsys, tmp_path)
-    wanted = "2 more: left out: coordinates as names of instances in 3 bags, where 6 repeat."
+    wanted = "2 more: coordinates that repeat name no instances (bags: 3, repeats: 6)."
     assert [one for one in found["warnings"] if one.endswith(wanted)]
     code, out, err = run(capsys, "bags", tmp_path, tmp_path / "out", MODEL, "--json")
     assert code == 0, err
@@ -217,8 +217,9 @@ def write_parquet(path, name, features):
 def write_fcs(path, name, features):
     from flowio import create_fcs
 
+    events = np.column_stack([features, np.arange(len(features))])  # when an event came is none
     with open(path / f"{name}.fcs", "wb") as file:
-        create_fcs(file, features.ravel().tolist(), [f"CD{d}" for d in range(WIDTH)])
+        create_fcs(file, events.ravel().tolist(), [*(f"CD{d}" for d in range(WIDTH)), "Time"])
 
 
 @pytest.mark.parametrize("write", [write_csv, write_parquet, write_fcs])
@@ -233,6 +234,7 @@ def test_one_file_a_sample_is_named_by_the_file(tmp_path, capsys, write):
     _, used = check(capsys, folder, tmp_path / "cohort.csv")
     assert used["FILE"] == "bag_id"
     assert [used[f"CD{d}"] for d in range(WIDTH)] == ["feature"] * WIDTH
+    assert "Time" not in used
     code, _, err = run(capsys, "check", "bags", folder)
     assert code == 2
     assert "--column bag_id=YOURS, or bag_id=FILE (one a file)" in err

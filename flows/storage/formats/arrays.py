@@ -28,7 +28,8 @@ from flows.storage.objects.staging import Expansion, local_copy
 BAG, INSTANCE, FEATURES = "bag_id", "instance_id", "features"
 CALLED_FEATURES = (FEATURES, "feats")
 CALLED_COORDINATES = ("coords", "coordinates")
-SHARED = "left out: coordinates as names of instances in {:,} bags, where {:,} repeat"
+SHARED = "coordinates that repeat name no instances (bags: {:,}, repeats: {:,})"
+TIME = "Time"  # the channel of an FCS file
 PIECE = 2**22  # numbers that are taken at once
 MOST_GENES = 2_000  # columns of an AnnData's X beyond which it is left out
 SUFFIXES = (".h5", ".hdf5", ".h5ad", ".fcs")
@@ -124,13 +125,17 @@ def _in_pieces(blocks: list[Block], schema: pa.Schema) -> Iterator[pa.RecordBatc
 
 @contextmanager
 def _opened_fcs(path: str, _: str) -> Iterator[list[Block]]:
-    """Open a file of flow cytometry: a column a channel, by its marker where it has one."""
+    """Open a file of flow cytometry: a column a channel, by its marker where it has one.
+
+    When an event was acquired says nothing of its cell.
+    """
     from flowio import FlowData
 
     data = FlowData(path, ignore_offset_error=True)
     events = data.as_array()
     names = [pns or pnn for pns, pnn in zip(data.pns_labels, data.pnn_labels, strict=True)]
-    yield [Block(len(events), {name: _column(events[:, i]) for i, name in enumerate(names)})]
+    channels = {name: _column(events[:, i]) for i, name in enumerate(names) if name != TIME}
+    yield [Block(len(events), channels, tuple({TIME}.intersection(names)))]
 
 
 @contextmanager
@@ -145,10 +150,8 @@ def _opened_hdf5(path: str, stem: str) -> Iterator[list[Block]]:
 
     with h5py.File(path, "r") as file:
         file.visititems(count)
-        if file.attrs.get("encoding-type") == "anndata":
-            yield [_anndata(file)]
-        else:
-            yield _blocks(file, stem)
+        is_anndata = file.attrs.get("encoding-type") == "anndata"
+        yield [_anndata(file)] if is_anndata else _blocks(file, stem)
 
 
 def _blocks(file: Any, stem: str) -> list[Block]:
@@ -205,7 +208,8 @@ def _block(members: Mapping[str, Any], name: str) -> Block:
             places = _rows(one, 0, rows)
             shared = rows - len(np.unique(places, axis=0))
             if not shared:
-                columns[INSTANCE] = _column(_names_of(places))
+                names = ["_".join(f"{number:g}" for number in place) for place in places.tolist()]
+                columns[INSTANCE] = _column(np.array(names, object))
         elif shape in ((), (1,)):
             columns[own] = _constant(np.asarray(one[()]).reshape(-1)[0])
         elif shape[0] == rows and (len(shape) == 1 or own == "bag_features"):
@@ -228,10 +232,10 @@ def _anndata(file: Any) -> Block:
         if len(_shape(one)) == 2 and one.shape[1] <= MOST_GENES:
             columns[FEATURES if name == "X" else name] = _matrix(one)
         else:
-            left_out.append(name)
+            left_out.append(f"{name} (sparse, or over {MOST_GENES:,} columns)")
     if not any(cells.width for cells in columns.values()):
         raise ValueError(
-            f"expected a dense X of at most {MOST_GENES:,} columns, or arrays in obsm, such as "
+            f"expected a dense X of at most {MOST_GENES:,} columns, or obsm, such as "
             "X_pca; reduce it (scanpy.pp.pca)"
         )
     return Block(obs[index].shape[0], columns, tuple(left_out))
@@ -243,11 +247,6 @@ def _values(one: Any) -> Any:
         return one[()]
     categories, codes = one["categories"][()].tolist(), one["codes"][()].tolist()
     return np.array([None if code < 0 else categories[code] for code in codes], object)
-
-
-def _names_of(places: Any) -> Any:
-    """Return names of instances by where they are."""
-    return np.array(["_".join(f"{one:g}" for one in place) for place in places.tolist()], object)
 
 
 def _rows(one: Any, start: int, stop: int) -> Any:

@@ -164,7 +164,7 @@ def as_parquet(url: str) -> str:
     plain = end == ".parquet" and not (options.names_files or options.file_table)
     if plain or end not in _CONVERSIONS:
         return url
-    what = f"as Parquet 2, {end} {packing} {options}"
+    what = f"as Parquet 3, {end} {packing} {options}"
     return made(url, what, partial(_convert, url), ".parquet")
 
 
