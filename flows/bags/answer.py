@@ -13,7 +13,7 @@ from flows.bags import models
 from flows.bags.input.form import BagForm, read_form
 from flows.bags.rows import Kind, Rows, Which
 from flows.bags.settings import GIB, BagSettings
-from flows.bags.summary import Bag, Summary, joined, marks_by_name
+from flows.bags.summary import Bag, Sampled, Summary, joined, marks_by_name
 from flows.evaluate.estimate import auroc_of_counts
 from flows.evaluate.rivals import NUMBER, auroc_of
 from flows.evaluate.tested import (
@@ -117,6 +117,16 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Point:
+    """An instance in a picture of the two foremost features, and whether it is a likely one."""
+
+    name: str
+    x: float
+    y: float
+    likely: bool
+
+
+@dataclass(frozen=True)
 class Pool:
     """What a standard deviation of a feature's summaries in a bag adds, by summary, and in all."""
 
@@ -217,6 +227,8 @@ class Answer:
         Each of several classes.
     fit
         The model.
+    points
+        Some instances by the first two features of ``marks``.
     """
 
     kind: Kind
@@ -243,6 +255,7 @@ class Answer:
     expected: tuple[Expected, ...]
     classes: tuple[OfClass, ...]
     fit: Fit
+    points: tuple[Point, ...] = ()
 
     @property
     def has_chances(self) -> bool:
@@ -267,7 +280,7 @@ class Answer:
             )
             for name, some in self.bags.items()
         }
-        return replace(self, bags=bags)
+        return replace(self, bags=bags, points=())
 
 
 def answer(finished: Finished) -> Answer:
@@ -283,7 +296,7 @@ def answer(finished: Finished) -> Answer:
     base = base_of(kind, rows) if before is None else before.base
     test = None if finished.seen else tested(kind, rows, on, base)
     names = _names(settings, levels, summary.others, before)
-    best = rows.best
+    best, marks = rows.best, _marks(summary, form)
     at_fit = None if before is None else before.test
     return Answer(
         kind=kind,
@@ -305,8 +318,9 @@ def answer(finished: Finished) -> Answer:
         of_bags=summary.totals,
         labels=_labels(rows, new) if kind == "label" and not finished.seen else None,
         likely=_likely(summary),
-        marks=_marks(summary, form),
+        marks=marks,
         marked=summary.marked,
+        points=_points(summary.sample, marks, form.names) if len(marks) > 1 else (),
         expected=_expected(best, at_fit) if new and test is None and kind == "label" else (),
         classes=_classes(rows, names, on) if kind == "several" else (),
         fit=_fit(finished, form),
@@ -456,6 +470,16 @@ def _marks(summary: Summary, form: BagForm) -> tuple[Mark, ...]:
         times, adds = summary.marks[name].tolist()
         found.append(Mark(name, int(times), adds / times, *means[name]))
     return tuple(found)
+
+
+def _points(
+    sample: Sampled | None, marks: Sequence[Mark], names: Sequence[str]
+) -> tuple[Point, ...]:
+    """Return the sampled instances by the first two features that mark likely ones."""
+    if sample is None or not names:
+        return ()
+    x, y = (sample["features"][:, names.index(one.feature)].tolist() for one in marks[:2])
+    return tuple(map(Point, sample["name"], x, y, (sample["chance"] > 0.5).tolist()))
 
 
 def _expected(best: FloatArray, fit: Test | None) -> tuple[Expected, ...]:

@@ -42,21 +42,15 @@ LEAST_WEIGHT = 0.1
 class Scores:
     """What a model says of bags: P(y = 1) [B]; of their instances, [N_k] for each modality.
 
-    ``probability`` is None where a model gives only the contributions of instances. ``bald`` and
-    ``bag_bald`` are the information that a label is expected to bring, in nats, where a model knows
-    it. ``without`` is P(y = 1) of fitted bags, predicted without them, NaN for others, [B].
-    ``reasons`` are what each of some named parts adds to the bags' probit scores, [B, M].
+    ``probability`` is None where a model gives only the contributions of instances. ``without`` is
+    P(y = 1) of fitted bags, predicted without them, NaN for others, [B].
     """
 
     bags: FloatArray
     probability: tuple[FloatArray, ...] | None
     score: tuple[FloatArray, ...]
     contribution: tuple[FloatArray, ...] | None
-    bald: tuple[FloatArray, ...] | None = None
-    bag_bald: FloatArray | None = None
     without: FloatArray | None = None
-    reasons: FloatArray | None = None
-    reason_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,14 +82,11 @@ def _without(model: Stacked, q: Any, data: Bags, local: Any) -> FloatArray:
 
 def _scores_of(model: Stacked, q: Any, data: Bags) -> Scores:
     embedding: Embedding = _embedding(q)
-    names = (*embedding.map.names(), "constant")
     adds = contributions(embedding, data)
     if isinstance(model, EmbeddingModel):
-        said = predict_bags(embedding, data)
-        return Scores(said.probability, None, adds, adds, reasons=said.shares, reason_names=names)
+        return Scores(predict_bags(embedding, data).probability, None, adds, adds)
     found = predict_auto(model, q, data)
-    reasons = found.embedding.shares
-    pooled = Scores(found.probability, None, adds, adds, reasons=reasons, reason_names=names)
+    pooled = Scores(found.probability, None, adds, adds)
     if found.vmmic is not None and found.by_vmmic:
         own = found.vmmic
         return replace(
@@ -111,7 +102,6 @@ def _scores_of(model: Stacked, q: Any, data: Bags) -> Scores:
         probability=parted(data, found.witness.probability),
         score=parted(data, found.witness.score),
         contribution=adds if pooled_counts(q) else None,
-        bald=parted(data, found.witness.bald),
     )
 
 
@@ -275,10 +265,7 @@ def _apply_gp(model: GPModel, q: Any, data: Bags | MultiLabelBags) -> list[Score
         found = predict_from_draws(q, data)
     else:
         found = predict_gp(model.posterior(q), data)
-    return [
-        Scores(p.bag_probability, (p.probability,), (p.score,), None, (p.bald,), p.bag_bald)
-        for p in found
-    ]
+    return [Scores(p.bag_probability, (p.probability,), (p.score,), None) for p in found]
 
 
 def _gp_coefficients(model: GPModel, q: Any) -> list[Coefficients]:

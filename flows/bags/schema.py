@@ -144,12 +144,6 @@ _CLASS = Column(
     "class of this row, where bags have several; else empty",
     nullable=True,
 )
-_BALD = Column(
-    "bald",
-    NUMBER,
-    "BALD: what its label would teach the model, in nats; empty where the model has none",
-    nullable=True,
-)
 _GROUP = Column(
     "group",
     INT64,
@@ -176,7 +170,6 @@ BAGS = Table(
             "fitted, or the model does not say",
             nullable=True,
         ),
-        _BALD,
         _CLASS,
         Column(
             "predicted",
@@ -268,7 +261,6 @@ INSTANCES = Table(
             nullable=True,
             label="adds",
         ),
-        _BALD,
         _CLASS,
     ),
 )
@@ -307,22 +299,6 @@ MARKERS = Table(
             NUMBER,
             "pooled features: to the bag's probit score or number; instances: to their own "
             "score, against the average instance",
-        ),
-    ),
-)
-
-
-REASONS = Table(
-    "reasons",
-    "What each block of features adds to a bag's score (auto and embedding).",
-    (
-        _BAG_ID,
-        Column("block", TEXT, "summary of features, such as their mean, or the constant"),
-        Column(
-            "adds",
-            NUMBER,
-            "to the pooled features' probit score (0 is 50 %, 1 is 84 %) or number; a bag's "
-            "sum to it",
         ),
     ),
 )

@@ -17,9 +17,9 @@ from flows.bags.input import labels as bag_classes
 from flows.bags.input.form import AboutBags, BagForm, read_about, read_form
 from flows.bags.models import Scores, apply
 from flows.bags.rows import MOST_INSTANCES, floats
-from flows.bags.schema import BAGS, INSTANCES, MARKERS, REASONS, number_bags
+from flows.bags.schema import BAGS, INSTANCES, MARKERS, number_bags
 from flows.bags.settings import BagSettings
-from flows.bags.summary import Summary, Tables, summarise
+from flows.bags.summary import Sampled, Summary, Tables, summarise
 from flows.records.runs import RunPaths
 from vbmodels.bags.bags import UNLABELLED, Bags
 from vbmodels.bags.embedding.contributions import contributions, marker_contributions
@@ -38,6 +38,8 @@ from vbmodels.core.state import FloatArray, IntArray
 
 MOST_MARKERS = 3
 """Features of an instance that are written and shown."""
+PICTURED = 100
+"""Likely instances of a partition, and others, that a picture may show."""
 
 Effects = tuple[IntArray, FloatArray]  # features of instances, and what each adds; two of [n, R]
 Explain = Callable[[Sequence[IntArray]], Sequence[Effects]]
@@ -79,7 +81,8 @@ def score(
     """
     part, data = Part.read(paths, index), bags_of(batch)
     held_out = pa.array(np.zeros(len(part.rows), bool)) if is_new else part.rows["held_out"]
-    local, explain, sums = None if is_new else local, explainer(model, q, data), None
+    local, explain = None if is_new else local, explainer(model, q, data)
+    sums = sample = None
     levels = settings.label_order if settings.numeric else part.form.classes
     if isinstance(model, NumberModel):
         tables = [_number_tables(model, q, data, local, part, held_out, explain, settings)]
@@ -88,12 +91,13 @@ def score(
         tables = list(_class_tables(scores, part, held_out, data, explain))
         if explain is not None:
             sums = feature_sums(tables[0].instances, data, part.form)
-    for name in ("bags", "instances", "reasons", "markers"):
+            sample = sample_of(tables[0].instances, data)
+    for name in ("bags", "instances", "markers"):
         of_classes = [getattr(one, name) for one in tables]
         if of_classes[0] is not None:
             storage.write_table(paths.table(name, index), pa.concat_tables(of_classes))
     kind = kind_of(settings, part.form)
-    return summarise(kind, tables, is_new, settings.show_bags, levels, sums)
+    return summarise(kind, tables, is_new, settings.show_bags, levels, sums, sample)
 
 
 def _number_tables(
@@ -110,10 +114,7 @@ def _number_tables(
     rows, order = part.rows, settings.label_order
     found, without = predict_numbers(q, data), _predict_without(model, q, data, local)
     adds = tuple(q.scale * one for one in contributions(q, data))
-    names = (*q.map.names(), "mean and constant")
-    shares = found.shares.copy()
-    shares[:, -1] += q.centre
-    scores = Scores(found.mean, None, adds, adds, reasons=shares, reason_names=names)
+    scores = Scores(found.mean, None, adds, adds)
     levels: list[Any] = []
     if order:
         chances = found.level_chances(len(order))
@@ -158,8 +159,8 @@ def _class_tables(
             name = classes[c]
             label = pa.array(labels[:, c], pa.int8(), mask=labels[:, c] < 0)
         columns = [rows["bag_id"], label, pa.array(scores.bags), held_out]
-        columns += [_or_nulls(scores.without, size), _or_nulls(scores.bag_bald, size)]
-        columns += [pa.array([name or None] * size, pa.string()), predicted, rows["given"]]
+        names = pa.array([name or None] * size, pa.string())
+        columns += [_or_nulls(scores.without, size), names, predicted, rows["given"]]
         bags = pa.table([*columns, group_column(data)], schema=BAGS.arrow)
         yield _tables(scores, part, bags, data, explain, name)
 
@@ -173,11 +174,9 @@ def _tables(
     of_class: str = "",
 ) -> Tables:
     """Return the tables of a class, of which that of bags is made."""
-    ids = part.rows["bag_id"]
     instances = instance_table(scores, part, of_class or None)
-    reasons = reasons_table(scores, ids, part.form.modalities)
     markers = None if explain is None else marker_table(instances, data, part.form, explain)
-    return Tables(bags, instances, markers, part.instance_rows, of_class, reasons)
+    return Tables(bags, instances, markers, part.instance_rows, of_class)
 
 
 def group_column(data: Bags) -> pa.Array:
@@ -192,47 +191,6 @@ def normalised(found: Sequence[Scores]) -> tuple[list[Scores], IntArray]:
     chance = chance / chance.sum(axis=1, keepdims=True)
     parts = [replace(one, bags=own) for one, own in zip(found, chance.T, strict=True)]
     return parts, chance.argmax(axis=1)
-
-
-def block_named(block: str, modalities: Sequence[str]) -> str:
-    """Return a block's name in words, with that of its modality for the modality's number.
-
-    >>> block_named("1: smooth mean 2", ["image", "text"]), block_named("size", ["image"])
-    ('text: mean similarity to landmarks, length 2', 'number of instances')
-    """
-    number, colon, name = block.rpartition(": ")
-    kind, _, length = name.rpartition(" ")
-    words = _BLOCKS.get(name) or (f"{_BLOCKS[kind]}, length {length}" if kind in _BLOCKS else name)
-    return f"{modalities[int(number)]}: {words}" if colon else words
-
-
-_BLOCKS = {
-    "size": "number of instances",
-    "max": "maximum",
-    "min": "minimum",
-    "sd": "spread",
-    "own features": "the bag's own features",
-    "smooth mean": "mean similarity to landmarks",
-    "smooth max": "highest similarity to a landmark",
-    "rank mean": "mean similarity to landmarks by ranks",
-    "rank max": "highest similarity to a landmark by ranks",
-    "trees": "similarity of bags by ranks of pooled features",
-    "distribution": "similarity of bags by their distributions",
-}
-
-
-def reasons_table(
-    found: Scores, bag_ids: pa.ChunkedArray, modalities: Sequence[str]
-) -> pa.Table | None:
-    """Return every bag's parts, one a row, bag by bag."""
-    if found.reasons is None:
-        return None
-    n_bags, count = found.reasons.shape
-    which = pa.array(np.repeat(np.arange(n_bags), count))
-    block_names = [block_named(name, modalities) for name in found.reason_names]
-    names = pa.array(block_names * n_bags, pa.string())
-    columns = [bag_ids.take(which), names, pa.array(found.reasons.ravel())]
-    return pa.table(columns, schema=REASONS.arrow)
 
 
 def _or_nulls(values: np.ndarray | None, size: int) -> pa.Array:
@@ -254,9 +212,9 @@ def instance_table(found: Scores, part: Part, name: str | None) -> pa.Table:
         return pa.array(values)
 
     names = pa.array([modality or None for modality in every], pa.string())
-    probability, contribution, bald = (
+    probability, contribution = (
         pa.nulls(kind.size, pa.float64()) if columns is None else gathered(columns)
-        for columns in (found.probability, found.contribution, found.bald)
+        for columns in (found.probability, found.contribution)
     )
     return pa.table(
         [
@@ -266,7 +224,6 @@ def instance_table(found: Scores, part: Part, name: str | None) -> pa.Table:
             probability,
             gathered(found.score),
             contribution,
-            bald,
             pa.array([name] * kind.size, pa.string()),
         ],
         schema=INSTANCES.arrow,
@@ -362,6 +319,22 @@ def feature_sums(instances: pa.Table, data: Bags, form: BagForm) -> dict[str, Fl
         sides = np.stack([likely[kind == k], ~likely[kind == k]]).astype(float)
         found[name] = np.column_stack([sides @ one.features, sides.sum(axis=1)])
     return found
+
+
+def sample_of(instances: pa.Table, data: Bags) -> Sampled | None:
+    """Return as many likely instances as others, `PICTURED` at most; None where it is not known."""
+    chance = instances["probability"].to_numpy()
+    if len(data.modalities) > 1 or np.isnan(chance).any():
+        return None
+    sides = [np.flatnonzero((chance > 0.5) == side) for side in (True, False)]
+    some = np.concatenate([side[:: len(side) // PICTURED + 1] for side in sides])
+    shown = instances.take(pa.array(some))
+    names = pc.binary_join_element_wise(shown["bag_id"], shown["instance_id"], ", ").to_numpy()
+    return {
+        "name": names,
+        "features": data.modalities[0].features[some],
+        "chance": chance[some],
+    }
 
 
 def _modality_of(instances: pa.Table, form: BagForm) -> IntArray:

@@ -16,6 +16,8 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray
 LISTED, MOST, APART, SHOWN = 200, 60, 20, 5
 """Bags of a score up to which all are listed; unclear, disagreeing and other bags of a list."""
 BINS = 2000
+Sampled = dict[str, np.ndarray]
+"""Instances that a picture shows: ``name`` and ``chance`` [s], ``features`` [s, D]."""
 KEYS = ["bag_id", "instance_id", "modality"]
 
 
@@ -54,8 +56,8 @@ class Bag:
         The label as a number, and as the files write it; a class or a level by its name.
     level
         The predicted level.
-    held_out, size, bald
-        Whether its label was held out, how many instances it has, and what its label would teach.
+    held_out, size
+        Whether its label was held out, and how many instances it has.
     """
 
     name: str
@@ -68,7 +70,6 @@ class Bag:
     level: str
     held_out: bool
     size: int
-    bald: float | None
     instances: tuple[Instance, ...]
 
 
@@ -89,7 +90,6 @@ class Tables:
     markers: pa.Table | None
     known: pa.Table
     of_class: str = ""
-    reasons: pa.Table | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Columns:
     ----------
     table, row
         Which class's tables it is in, and which row of these.
-    predicted, label, bald
+    predicted, label
         As of `Bag`; NaN where there is none.
     apart
         Whether its label is clearly another one than predicted, by what does not know it.
@@ -112,7 +112,6 @@ class Columns:
     row: IntArray
     predicted: FloatArray
     label: FloatArray
-    bald: FloatArray
     apart: BoolArray
     unsure: FloatArray
 
@@ -141,8 +140,8 @@ class Summary:
         of what it adds there, [2].
     marked
         How many of these instances there are.
-    sums
-        See `flows.bags.scored.feature_sums`.
+    sums, sample
+        See `flows.bags.scored.feature_sums` and `sample_of`.
     """
 
     rows: Rows
@@ -155,6 +154,7 @@ class Summary:
     marks: dict[str, FloatArray] = field(default_factory=dict)
     marked: int = 0
     sums: dict[str, FloatArray] | None = None
+    sample: Sampled | None = None
     rivals: dict[str, FloatArray] = field(default_factory=dict)
 
 
@@ -165,6 +165,7 @@ def summarise(
     show: Sequence[str],
     levels: Sequence[str],
     sums: dict[str, FloatArray] | None = None,
+    sample: Sampled | None = None,
 ) -> Summary:
     """Summarise one partition.
 
@@ -178,7 +179,7 @@ def summarise(
         Bags that are listed in any case.
     levels
         Levels in their order, or classes.
-    sums
+    sums, sample
         See `Summary`.
     """
     tables_of_bags = [one.bags for one in tables]
@@ -209,6 +210,7 @@ def summarise(
         marks=marks,
         marked=marked,
         sums=sums,
+        sample=sample,
     )
 
 
@@ -224,6 +226,7 @@ def joined(parts: Sequence[Summary]) -> Summary:
             marks[name] = marks.get(name, np.zeros(2)) + found
     chances = [part.chances for part in parts if part.chances is not None]
     sums = [part.sums for part in parts if part.sums is not None]
+    samples = [part.sample for part in parts if part.sample is not None]
     return Summary(
         rows=joined_rows([part.rows for part in parts], parts[0].rivals),
         instances=sum(part.instances for part in parts),
@@ -239,6 +242,11 @@ def joined(parts: Sequence[Summary]) -> Summary:
         marks=marks,
         marked=sum(part.marked for part in parts),
         sums={of: np.sum([one[of] for one in sums], axis=0) for of in sums[0]} if sums else None,
+        sample=(
+            {of: np.concatenate([one[of] for one in samples]) for of in samples[0]}
+            if samples
+            else None
+        ),
     )
 
 
@@ -260,18 +268,15 @@ def columns_of(kind: Kind, rows: Rows, bags: Sequence[pa.Table], new: bool) -> C
         apart, middle = np.abs(predicted - label) >= CLEAR[1], np.abs(predicted - 0.5)
         unsure = np.where((predicted > CLEAR[0]) & (predicted < CLEAR[1]), middle, np.inf)
     apart &= rows.known & (new | rows.is_unseen)
-    row, bald = np.arange(len(label)) % max(size, 1), np.full(len(label), np.nan)
-    if kind not in ("number", "levels"):
-        bald = np.column_stack([floats(one["bald"]) for one in bags])[row, table]
-    return Columns(table, row, predicted, label, bald, apart, unsure)
+    row = np.arange(len(label)) % max(size, 1)
+    return Columns(table, row, predicted, label, apart, unsure)
 
 
 def _ranks(
     kind: Kind, of: Columns, tables: Sequence[Tables], new: bool, show: Sequence[str]
 ) -> dict[str, FloatArray]:
     """Return the place of each row in each list that has any; infinite where it is in none."""
-    p, known = of.predicted, ~np.isnan(of.label)
-    away = np.abs(p - of.label)
+    p, away = of.predicted, np.abs(of.predicted - of.label)
     ids = tables[0].bags["bag_id"].to_numpy(zero_copy_only=False)[of.row]
     places = {name: float(i) for i, name in enumerate(show)}
     ranks = {
@@ -280,7 +285,6 @@ def _ranks(
         "otherwise": np.where(of.apart, -p if kind == "classes" else -away, np.inf),
         "most": -p,
         "least": p,
-        "informative": np.where(known | np.isnan(of.bald), np.inf, -of.bald),
     }
     if kind == "label":
         ranks["below"] = np.where(p <= CLEAR[0], -p, np.inf)
@@ -329,7 +333,6 @@ def _bags(
                 level=level,
                 held_out=record["held_out"],
                 size=int(last - first),
-                bald=_number_or_none(of.bald[i]),
                 instances=own,
             )
     return found

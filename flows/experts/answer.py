@@ -183,6 +183,8 @@ class Answer:
         Input files of a score, and those of them that the fit has read.
     fit
         Of a score.
+    logged
+        Whether it is a number of which the logarithm is fitted.
     """
 
     kind: Kind
@@ -216,6 +218,7 @@ class Answer:
     files: int
     seen: int
     fit: OfFit | None
+    logged: bool = False
 
 
 def answer_of(finished: Finished) -> Answer:
@@ -272,6 +275,7 @@ def answer_of(finished: Finished) -> Answer:
         files=finished.files,
         seen=finished.seen,
         fit=of_fit,
+        logged=encoding.target is not None and encoding.target.logged,
     )
     return found if is_new else _with_model(found, finished, scored, about)
 

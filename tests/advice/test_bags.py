@@ -47,21 +47,6 @@ def test_a_fit_that_is_not_tested_says_how_to_test_it(folder, capsys):
     assert figures_of(folder / VMMIC)["rows"] > 10
 
 
-def test_bags_whose_label_would_tell_most_are_listed_first(tmp_path, capsys):
-    """Of bags without a label: those that the page names are at the head of the list."""
-    table = instances(60)
-    label = pa.array([None if row < 60 else row // 3 % 2 for row in range(180)], pa.int8())
-    pq.write_table(table.set_column(2, "label", label), tmp_path / "in.parquet")
-    succeed("bags", tmp_path / "in.parquet", tmp_path / "t", "--set", "model=gp_probit")
-    [listed] = [one for one in steps_of(tmp_path / "t") if "--sort bald" in one]
-    lines = obey(capsys, listed)
-    bags = table_of(tmp_path / "t", "bags").to_pandas()
-    best = bags[bags.label.isna()].sort_values("bald", ascending=False).bag_id[:5]
-    named = results_of(tmp_path / "t")["bags"]["informative"]
-    assert [one["name"] for one in named] == [*best]
-    assert bags.sort_values("bald", ascending=False).bag_id.iloc[0] in lines
-
-
 def test_more_bags_with_a_label_make_a_useless_model_useful(tmp_path):
     """What "Do not act on these predictions" advises, twice."""
     for n, better in ((14, False), (120, True)):

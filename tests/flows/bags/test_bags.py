@@ -52,12 +52,11 @@ def test_a_run_leaves_what_it_promises(fitted, simulated):
     assert record.converged
     bags, found = table_of(fitted, "bags"), table_of(fitted, "instances")
     assert bags.column_names == [
-        "bag_id", "label", "probability", "held_out", "without_it", "bald", "class", "predicted",
+        "bag_id", "label", "probability", "held_out", "without_it", "class", "predicted",
         "label_given", "group",
     ]  # fmt: skip
     assert found.column_names == [
-        "bag_id", "instance_id", "modality", "probability", "score", "contribution", "bald",
-        "class",
+        "bag_id", "instance_id", "modality", "probability", "score", "contribution", "class",
     ]  # fmt: skip
     source = storage.read_table(str(simulated / "bags.parquet"))
     given = dict(zip(source["bag_id"].to_pylist(), source["label"].to_pylist(), strict=True))

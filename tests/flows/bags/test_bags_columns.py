@@ -1,11 +1,14 @@
 """What becomes of missing features, categories and labels as users have them."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 from flows.records.runs import open_run
+from tests.advice.commands import page_of
 from tests.flows.bags.bag_files import fitted, instances, table_of, written
 from tests.flows.commands import answer, refused
 
@@ -202,6 +205,26 @@ def test_features_have_their_own_names_in_any_order(tmp_path, capsys):
     table["embedding"][7] = table["embedding"][7][:2]
     path = written(tmp_path, pa.table(table), "odd.parquet")
     assert "column embedding, row 8" in refused(capsys, "bags", path, tmp_path / "o")
+
+
+def test_a_picture_shows_instances_by_the_features_that_mark_them(tmp_path, capsys):
+    """One instance of each positive bag has a large ``a`` and ``b``; both partitions are in it."""
+    rng = np.random.default_rng(2)
+    bag = np.repeat(np.arange(60), 5)
+    features = rng.standard_normal((300, 3))
+    features[::5, :2] += 4.0 * (np.arange(60) % 2)[:, None]
+    table = {"bag_id": [f"b{i:02d}" for i in bag], "label": bag % 2}
+    table |= dict(zip(("c", "a", "b"), features.T[[2, 0, 1]], strict=True))
+    path, target = written(tmp_path, pa.table(table)), tmp_path / "t"
+    fitted(capsys, path, target, "partitions=2")
+    page = page_of(target)
+    assert "Instances by what marks them most" in page
+    shown = re.findall(r'"tip": ?"(b\d\d, \d): ([-\d.]+), ([-\d.]+)"', page)
+    assert {name[:3] for name, *_ in shown} > {f"b{i:02d}" for i in range(1, 60, 2)}
+    for name, *place in shown:
+        number, instance = int(name[1:3]), int(name[5:])
+        row = 5 * number + instance - 1
+        assert sorted(map(float, place)) == pytest.approx(sorted(features[row, :2]), rel=1e-3)
 
 
 @pytest.mark.parametrize("files", [2, 5])

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.advice.commands import page_of
 from tests.flows.commands import run, setting_args, succeed
 from tests.flows.experts.runs import latest, rivals_of, rows_of, written
 from vbmodels.estimators.experts import MixtureOfExperts
@@ -49,6 +50,7 @@ def test_positive_numbers_with_errors_in_proportion_are_fitted_on_the_log(tmp_pa
     number = np.exp(3.0 + 0.6 * x + 0.7 * rng.standard_normal(1600))
     folder, record = fitted(tmp_path, {"x": x[:1000], "label": number[:1000]}, "baselines=no")
     assert any("on the log" in text for text in record["warnings"])
+    assert "added to log label" in page_of(tmp_path / "out")
     new = written(tmp_path, {"x": x[1000:], "label": number[1000:]}, "new.parquet")
     succeed("score", folder, new, tmp_path / "scored")
     rows = rows_of(latest(tmp_path / "scored")[0]).to_pandas()

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
-from scipy.special import ndtr
 
 from tests.vbmodels.bags.gp_bags import ONE, one_bag, simulated
 from vbmodels.bags.bags import Instances, bags
 from vbmodels.bags.mil_gp import predict as gp_predict
 from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, draw_latent, predict_from_draws
-from vbmodels.bags.mil_gp.predict import entropy, feature_effects, predict, probit_bald
+from vbmodels.bags.mil_gp.predict import feature_effects, predict
 from vbmodels.core.fit import fit
 
 # Predictions.
@@ -71,15 +70,6 @@ def none_positive(post, data, b):
     )  # fmt: skip
 
 
-def test_bald_of_instances_is_the_expected_fall_of_entropy():
-    mean, variance = np.meshgrid(np.linspace(-3, 3, 13), [0.01, 0.5, 4.0])
-    node, weight = np.polynomial.hermite_e.hermegauss(120)
-    p = ndtr(mean[..., None] + np.sqrt(variance)[..., None] * node)
-    weight = weight / weight.sum()
-    exact = entropy(p @ weight) - entropy(p) @ weight
-    assert_allclose(probit_bald(mean, variance), exact, atol=3e-3)
-
-
 @pytest.fixture(scope="module")
 def chains():
     return fit(GibbsGP(ONE, chains=2, warmup=5, draws=400), [simulated(4)]).q
@@ -95,7 +85,6 @@ def test_bags_taken_a_few_at_a_time_are_those_taken_at_once(monkeypatch, chains,
     for cut in cuts:
         for few, whole in zip(cut, once, strict=True):
             assert_allclose(few.bag_probability, whole.bag_probability, rtol=1e-13)
-            assert_allclose(few.bag_bald, whole.bag_bald, rtol=1e-10, atol=1e-13)
 
 
 @pytest.mark.thorough

@@ -26,7 +26,7 @@ from vbmodels.bags.mil_gp.features import FeatureMap, feature_map
 from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.mil_gp.likelihood import CACHE, BagTerms, Block
 from vbmodels.bags.mil_gp.model import warn_of_one_side
-from vbmodels.bags.mil_gp.predict import Predictions, bag_predictions, blocks, entropy
+from vbmodels.bags.mil_gp.predict import Predictions, bag_probabilities, blocks
 from vbmodels.bags.multilabel import Batch, Observed, bags_of
 from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.cavi import draw
@@ -239,7 +239,7 @@ def draw_latent(
 def predict_from_draws(q: Chains, batch: Batch, most: int = 1000) -> list[Predictions]:
     """Predict every class from the draws of w, at most ``most`` of them, evenly spaced.
 
-    The score is the mean of c0 + phi'w; BALD is averaged over the same draws.
+    The score is the mean of c0 + phi'w.
     """
     draws = q.draws.reshape(-1, *q.draws.shape[2:])
     draws = draws[:: -(-len(draws) // most)]
@@ -254,12 +254,8 @@ def _summary(features: FeatureMap, block: Block, draws: FloatArray) -> Predictio
     weights = features.weights[0]
     s = np.sqrt(1.0 + block.noise(features, 0))
     score = block.mean + block.columns[0] @ (draws.mean(axis=0) * weights)
-    probability, conditional = np.zeros(len(s)), np.zeros(len(s))
+    probability = np.zeros(len(s))
     for w in draws:
-        p = ndtr((block.mean + block.columns[0] @ (w * weights)) / s)
-        probability += p / len(draws)
-        conditional += entropy(p) / len(draws)
-    bag, bag_bald = bag_predictions(features, 0, block, draws)
-    bald = np.maximum(entropy(probability) - conditional, 0.0)
-    score, probability, bald = map(block.own, (score, probability, bald))
-    return Predictions(score, probability, bald, bag, bag_bald)
+        probability += ndtr((block.mean + block.columns[0] @ (w * weights)) / s) / len(draws)
+    bag = bag_probabilities(features, 0, block, draws)
+    return Predictions(block.own(score), block.own(probability), bag)

@@ -1,4 +1,4 @@
-"""What a fitted probit GP says of instances and bags: scores, probabilities, BALD.
+"""What a fitted probit GP says of instances and bags: scores and probabilities.
 
 Given w the instances of a bag are independent, P(h_i = 1 | w) = Phi(t_i), t_i = (c0 + phi_i'w)/s_i,
 s_i^2 = 1 + r_i. So one set of points of w serves bags of any size (Wang and Pinar 2021, eq 7 and
@@ -6,7 +6,6 @@ section 3.4, with the erratum that the sd, not the variance, divides):
 
     instance:  Phi((c0 + phi'mu) / sqrt(1 + r + phi'Sigma phi))
     bag:       1 - E_w prod_i Phi(-t_i), by scrambled Sobol points through Sigma's factor
-    BALD:      H[E_w p(w)] - E_w H[p(w)], what a label is expected to add about w, in nats
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from scipy.special import log_ndtr, ndtr, xlogy
+from scipy.special import log_ndtr, ndtr
 
 from vbmodels.bags.landmarks import rbf
 from vbmodels.bags.mil_gp.features import FeatureMap, sobol_normals
@@ -24,7 +23,6 @@ from vbmodels.bags.mil_gp.likelihood import Block
 from vbmodels.bags.mil_gp.model import Posterior
 from vbmodels.bags.multilabel import Batch, instances_of, runs_of
 from vbmodels.core.linalg import solve_lower
-from vbmodels.core.special import log1mexp
 from vbmodels.core.state import FloatArray
 
 POINTS = 1024
@@ -33,8 +31,6 @@ STEPS = 16
 """Points between the average instance and another, at which gradients are taken."""
 HELD = 2**18
 """Numbers of one array over draws of w that are held at once: 2 MiB."""
-_LOG2 = float(np.log(2.0))
-_BALD_WIDTH = float(np.pi * _LOG2 / 2.0)
 
 
 @dataclass(frozen=True)
@@ -47,19 +43,13 @@ class Predictions:
         Latent mean c0 + phi'mu of each instance, for ranking, [N].
     probability
         P(h_i = 1), [N].
-    bald
-        Of each instance's label, in nats, [N].
     bag_probability
         P(Y_b = 1), dependence between instances kept, [B]; without instances the leak's.
-    bag_bald
-        Of each bag's label, in nats, [B].
     """
 
     score: FloatArray
     probability: FloatArray
-    bald: FloatArray
     bag_probability: FloatArray
-    bag_bald: FloatArray
 
     @classmethod
     def concat(cls, parts: Sequence[Predictions]) -> Predictions:
@@ -136,28 +126,27 @@ def _predict_block(posterior: Posterior, block: Block, c: int, normals: FloatArr
     mean, variance, s = map(block.own, latent(posterior, block, c))
     probability = ndtr(mean / np.sqrt(s**2 + variance))
     away = solve_lower(posterior.factor[c], normals.T, transposed=True).T
-    bag, bald = bag_predictions(
-        posterior.features, int(posterior.kernel[c]), block, posterior.mean[c] + away, c
-    )
-    return Predictions(mean, probability, probit_bald(mean / s, variance / s**2), bag, bald)
+    draws = posterior.mean[c] + away
+    bag = bag_probabilities(posterior.features, int(posterior.kernel[c]), block, draws, c)
+    return Predictions(mean, probability, bag)
 
 
-def bag_predictions(
+def bag_probabilities(
     features: FeatureMap, k: int, block: Block, draws: FloatArray, c: int = 0
-) -> tuple[FloatArray, FloatArray]:
-    """Return P(Y_b = 1) (section 3.4), BALD of each bag by draws of class c's w [S, P]; [B] each.
+) -> FloatArray:
+    """Return P(Y_b = 1) (section 3.4) of each bag by draws of class c's w [S, P], [B].
 
     Bags are taken a few at a time, and rows within a bag, so that memory stays at some 16 MiB
     in addition to the draws, whatever the number of bags.
     """
     n_bags = block.offsets.size - 1
-    probability, bald = np.empty(n_bags), np.empty(n_bags)
+    probability = np.empty(n_bags)
     step = max(1, HELD // len(draws))
     for first in range(0, n_bags, step):
         bags = slice(first, min(first + step, n_bags))
         log_negative = negative_bags(features, k, block.part(bags), draws, c)
-        probability[bags], bald[bags] = bag_summary(log_negative)
-    return probability, bald
+        probability[bags] = -np.expm1(log_negative).mean(axis=1)
+    return probability
 
 
 def negative_bags(
@@ -180,34 +169,3 @@ def negative_bags(
         names, starts = np.unique(bag[rows], return_index=True)
         out[names] += np.add.reduceat(log_ndtr(-t), starts, axis=0)
     return out
-
-
-def bag_summary(log_negative: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return P(Y_b = 1) and BALD from log of the chance of no positive instance, [B, S].
-
-    Draws of w have the same weight.
-    """
-    positive = -np.expm1(log_negative)
-    probability = positive.mean(axis=1)
-    log_positive = log1mexp(np.where(positive > 0.0, -log_negative, 1.0))
-    inside = positive * log_positive + np.exp(log_negative) * log_negative
-    conditional = -inside.mean(axis=1)
-    return probability, np.maximum(entropy(probability) - conditional, 0.0)
-
-
-def entropy(p: FloatArray) -> FloatArray:
-    """Return the entropy of Bernoulli(p), in nats."""
-    return np.asarray(-(xlogy(p, p) + xlogy(1.0 - p, 1.0 - p)))
-
-
-def probit_bald(mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return BALD of a label with P = Phi(t), t ~ N(mean, variance), in nats.
-
-    Houlsby et al. (2011), eq 3: E H[Phi(t)] is close to log 2 C exp(-mean^2/(2 (variance +
-    C^2)))/sqrt(variance + C^2), C^2 = pi log(2)/2 (H[Phi(t)] is within .002 nats of
-    log 2 exp(-t^2/(pi log 2))).
-    """
-    wide = variance + _BALD_WIDTH
-    conditional = _LOG2 * np.sqrt(_BALD_WIDTH / wide) * np.exp(-0.5 * mean**2 / wide)
-    marginal = entropy(ndtr(mean / np.sqrt(1.0 + variance)))
-    return np.maximum(marginal - conditional, 0.0)
