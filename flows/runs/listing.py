@@ -42,14 +42,14 @@ def runs_of(target: str) -> list[Listed]:
     """List the runs below a target, the newest first; raise `InputError` if there are none."""
     url = storage.absolute(target)
     try:
-        found = [_listed(RunPaths(url, name)) for name in sorted(names_of_runs(url), reverse=True)]
+        runs = [_listed(RunPaths(url, name)) for name in sorted(names_of_runs(url), reverse=True)]
     except storage.TransientStorageError:
         raise
     except StorageError as error:
         raise InputError.of(
             storage.shown(target), "a target that can be listed", str(error)
         ) from error
-    if not found:
+    if not runs:
         what, remedy = "a folder without runs", None
         above, _, run_id = url.rpartition("/")
         if above.endswith("/runs"):
@@ -58,7 +58,7 @@ def runs_of(target: str) -> list[Listed]:
         elif not storage.exists(url):
             what = "no such folder"
         raise InputError.of(storage.shown(target), "a target with runs", what, remedy=remedy)
-    return found
+    return runs
 
 
 def as_json(target: str, runs: Sequence[Listed]) -> dict[str, Any]:
