@@ -151,7 +151,7 @@ def unreadable(url: str, error: storage.StorageError) -> Fault:
     return Fault(url, "", str(error).replace(f"cannot read {url}", "cannot be read", 1))
 
 
-def read_slice(s: Slice, table: Table, found: Found) -> pa.Table | None:
+def read_slice(s: Slice, table: Table, faults: Found) -> pa.Table | None:
     """Read some rows of a file as the file has them; report one that is damaged there.
 
     Whatever else keeps a file from being read that was looked at before is no fault of the input:
@@ -160,7 +160,7 @@ def read_slice(s: Slice, table: Table, found: Found) -> pa.Table | None:
     try:
         return storage.read_rows(s.url, s.start, s.stop, table.in_files)
     except storage.DamagedError as error:
-        found.add(unreadable(s.url, error))
+        faults.add(unreadable(s.url, error))
         return None
 
 
