@@ -15,7 +15,7 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 23921,
+    "statements of flows": 23919,
     "statements of vbmodels": 24645,
     "words of English in flows' Python": 8749,
     "words in templates": 5110,

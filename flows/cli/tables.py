@@ -36,9 +36,9 @@ _FOLDED = 24  # signs of a text that are shown in a line
 _WIDE = 4000  # columns of what is not to be wrapped
 
 
-def _text(value: str, style: str = "") -> Text:
+def _text(value: str) -> Text:
     """Return text from data for a terminal: escaped, and no markup."""
-    return Text(escaped(value), style=style)
+    return Text(escaped(value))
 
 
 def _say(console: Console, text: str) -> None:

@@ -270,9 +270,9 @@ def of_number(
     )
 
 
-def bins_of(predicted: FloatArray, truth: FloatArray, most: int = BINS) -> tuple[Bin, ...]:
-    """Cut rows by what is predicted into at most so many bins of about as many rows."""
-    edges = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, most + 1)))
+def bins_of(predicted: FloatArray, truth: FloatArray) -> tuple[Bin, ...]:
+    """Cut rows by what is predicted into at most `BINS` bins of about as many rows."""
+    edges = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, BINS + 1)))
     bin_of = np.clip(np.searchsorted(edges, predicted, side="right") - 1, 0, max(edges.size - 2, 0))
     bins = []
     for b in np.unique(bin_of):

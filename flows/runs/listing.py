@@ -93,7 +93,10 @@ def prune(target: str, keep: int) -> list[str]:
         and (run.state != REMAINS or (latest is not None and run.run_id < latest))
     ]
     for run_id in removed:
-        _remove(RunPaths(url, run_id))
+        paths = RunPaths(url, run_id)
+        if storage.is_own(paths.root, RUN):
+            storage.delete(paths.file("run.json"))  # first: nobody opens what is half removed
+            storage.remove_own(paths.root, RUN)
     return removed
 
 
@@ -104,13 +107,6 @@ def _needed(paths: RunPaths) -> set[str]:
     for run_id in {paths.run_id, *needed}:
         needed |= runs_needed_by(RunPaths(paths.target, run_id))
     return needed
-
-
-def _remove(paths: RunPaths) -> None:
-    """Remove a run: first its record, so that nobody opens what is half removed."""
-    if storage.is_own(paths.root, RUN):
-        storage.delete(paths.file("run.json"))
-        storage.remove_own(paths.root, RUN)
 
 
 def _listed(paths: RunPaths) -> Listed:

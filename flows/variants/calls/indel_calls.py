@@ -266,7 +266,7 @@ def _conclude(
     evidence = read_state(paths.part("indel_evidence", kept, "npz"), Evidence)
     decision = read_state(paths.part("indel_decision", number, "npz"), Decision)
     verdict = verdict_of(evidence, decision, settings)
-    groups = clusters(alleles, verdict.called, counts, loci)
+    groups = clusters(alleles, verdict.called, loci)
     chosen = np.flatnonzero(verdict.called | (alleles.alt_reads.sum(axis=1) >= LEAST_SHOWN))
     outcomes = outcomes_of(model, q, decision, alleles, evidence.score, verdict, chosen)
     alleles, called = outcomes.alleles, outcomes.called

@@ -177,7 +177,7 @@ def call_part(
     z[called] = filtered.read_end_z
     ref = batch.ref[alleles.location].astype(int)
     letters = np.array(list(BASES))
-    taken = _taken(alleles, batch, called, filtered, settings)
+    taken = _taken(batch, called, filtered, settings)
     shown = Shown(
         outcomes,
         list(zip(letters[ref].tolist(), letters[alleles.alt].tolist(), strict=True)),
@@ -309,7 +309,7 @@ def _share(alleles: Units, member: BoolArray) -> FloatArray:
 
 
 def _taken(
-    alleles: Units, batch: Counts, called: IntArray, filtered: Filtered, settings: VariantSettings
+    batch: Counts, called: IntArray, filtered: Filtered, settings: VariantSettings
 ) -> dict[str, BoolArray]:
     """Return which of the called alleles each filter takes, [C]."""
     if not called.size or settings.test == "two_groups" or not settings.control:

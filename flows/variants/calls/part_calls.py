@@ -14,7 +14,7 @@ from flows.variants.input.counts import Loci
 from flows.variants.input.read_account import SampleReads
 from flows.variants.settings import READ_FILTERS, VariantSettings
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.variants.counts import Counts, Units
+from vbmodels.variants.counts import Units
 
 MOST_MISSED = 10  # regions that are not callable
 GOOD_R_HAT = 1.05
@@ -197,7 +197,7 @@ class Cluster:
         return f"{self.contig}:{self.start}{end}"
 
 
-def clusters(alleles: Units, called: BoolArray, batch: Counts, loci: Loci) -> tuple[Cluster, ...]:
+def clusters(alleles: Units, called: BoolArray, loci: Loci) -> tuple[Cluster, ...]:
     """Return the clusters of a partition, the surest first.
 
     A cluster with a called allele is left out, since its other alleles are mostly the same event.
@@ -206,8 +206,8 @@ def clusters(alleles: Units, called: BoolArray, batch: Counts, loci: Loci) -> tu
     ----------
     alleles, called
         Units of the alleles that reads show, sorted by location, and which of them are called.
-    batch, loci
-        The partition's counts, and where they are.
+    loci
+        Where the partition's locations are.
     """
     reads = alleles.alt_reads[:, alleles.case].sum(axis=1)
     rows = np.flatnonzero((reads > 0) | called)

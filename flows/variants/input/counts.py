@@ -113,8 +113,9 @@ def assemble(table: pa.Table, columns: Sequence[Column], case: str, source: str)
     other = np.unique(location[ref[location] != ref_of_rows])[:MAX_ROWS].tolist()
     wrong += [(j, "two reference bases") for j in other]
     if wrong:
+        expected = "one row a location and replicate, with one reference base"
         raise InputError(
-            [_location_fault(source, f"{chrom[j]}:{pos[j]} {what}") for j, what in wrong]
+            [Fault(source, expected, f"{chrom[j]}:{pos[j]} {what}") for j, what in wrong]
         )
 
     def by_location(of_rows: np.ndarray, kind: type) -> np.ndarray:
@@ -158,11 +159,6 @@ def has_enough_reads(counts: np.ndarray, ref: np.ndarray, case: np.ndarray) -> B
     reads = counts[:, case].sum(axis=1)
     reads[np.arange(len(ref)), np.maximum(ref, 0)] = 0
     return np.asarray(reads.max(axis=1, initial=0) >= LEAST_READS)
-
-
-def _location_fault(source: str, found: str) -> Fault:
-    expected = "one row a location and replicate, with one reference base"
-    return Fault(file=source, expected=expected, found=found)
 
 
 def to_table(

@@ -142,9 +142,10 @@ def sort_rows(
     other: dict[str, str] = {}
     contig = table["chrom"]
     if order is not None:
-        other = _other_names(contig, order)
-        names = [other.get(name, name) for name in contig.unique().to_pylist()]
-        indices = pc.index_in(contig, contig.unique()).combine_chunks()
+        theirs = contig.unique()
+        names = [in_file(name, order) or name for name in theirs.to_pylist()]
+        other = {c: name for c, name in zip(theirs.to_pylist(), names, strict=True) if c != name}
+        indices = pc.index_in(contig, theirs).combine_chunks()
         table = table.set_column(0, "chrom", pa.array(names, pa.string()).take(indices))
         contig = pc.index_in(table["chrom"], pa.array(list(order)))
     table = table.append_column("contig", contig)
@@ -159,12 +160,6 @@ def sort_rows(
         renamed=other,
     )
     return table, about
-
-
-def _other_names(chrom: pa.ChunkedArray, order: Order) -> dict[str, str]:
-    """Return the contigs that have another name in the FASTA, and that name."""
-    pairs = [(name, in_file(name, order)) for name in chrom.unique().to_pylist()]
-    return {theirs: name for theirs, name in pairs if name is not None and name != theirs}
 
 
 def _inside(table: pa.Table, wanted: Sequence[Region]) -> BoolArray:
