@@ -248,11 +248,11 @@ def check(
     """Say how each column is read and what is wrong, estimate time and memory; publish nothing."""
     reading = _reading(pipeline, column, exclude, include, encoding, strict)
     chosen = settings_of.load(known(pipeline), config, assign or [], **reading)
-    given = _existing(source)
+    sources = _existing(source)
     from flows.preview import estimate, in_lines
 
     with followed(json_output, CHECKING):
-        preview = estimate(pipeline, given, chosen, not quick)
+        preview = estimate(pipeline, sources, chosen, not quick)
     if json_output:
         print_json(preview.as_json())
         return

@@ -388,7 +388,7 @@ def _made(
         for part in group.parts:
             storage.fetch_ahead([s.url for s in part.slices])
             try:
-                if paths is None or any(one.faults for one in made):
+                if paths is None or any(m.faults for m in made):
                     made.append(Ingested(part.rows, 0, checked=family.check(part, settings)))
                 else:
                     made.append(family.ingest(part, settings, paths))

@@ -155,7 +155,7 @@ def _missing_setting(
 
     By column, where another column has one of them as a number.
     """
-    if all(sum(word in of for of in numbers) <= len(counts) for word, counts in by_word.items()):
+    if all(sum(word in s for s in numbers) <= len(counts) for word, counts in by_word.items()):
         return f"--set {shlex.quote('missing=' + ','.join(by_word))}"
     by: dict[str, list[str]] = {}
     for word, columns in by_word.items():

@@ -273,7 +273,7 @@ def _seen_decorated(
         none = np.full(len(rest), np.nan)
         return (none, none), {"point": 0, "comma": 0, "examples": {}, **_seen_words(rest, counts)}
     values = {decimal: _decorated(rest, parts, decimal) for decimal in (".", ",")}
-    readable = {decimal: ~np.isnan(one) for decimal, one in values.items()}
+    readable = {decimal: ~np.isnan(v) for decimal, v in values.items()}
     either = readable["."] | readable[","]
     units: dict[str, int] = {}
     with_unit: dict[str, BoolArray] = {}

@@ -105,7 +105,7 @@ def shown_names(names: Sequence[str]) -> list[str]:
     common = Counter(start for some in starts for start in some if len(start) >= LEAST_COMMON)
     endings = []
     for name, some in zip(plain, starts, strict=True):
-        start = max((one for one in some if common[one] > 1), key=len, default="")
+        start = max((s for s in some if common[s] > 1), key=len, default="")
         rest = name[len(start) :].lstrip("- ")
         endings.append(rest.removesuffix("]") if start.endswith("[") else rest)
     counts = Counter(endings)

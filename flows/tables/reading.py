@@ -170,7 +170,7 @@ def _called(table: Table, rows: pa.Table, seen: SeenNumbers) -> pa.Table:
                 first = rows.column(rows.column_names.index(min(again)))
                 taken += [(ours, first), (ours, first)]
                 continue
-            if any(one.name == ours and one.type == TEXT for one in table.columns):
+            if any(c.name == ours and c.type == TEXT for c in table.columns):
                 if all(any(matches(name, part) for name in wide) for part in theirs.split(",")):
                     taken.append((ours, _one_text(rows, wide, theirs)))
                 continue

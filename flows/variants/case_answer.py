@@ -377,7 +377,7 @@ class Differences:
     @property
     def largest(self) -> Factor:
         """The factor that is furthest from 1."""
-        return max(self.factors, key=lambda one: abs(np.log(one.factor.value)))
+        return max(self.factors, key=lambda f: abs(np.log(f.factor.value)))
 
 
 def differences_of(q: BatchGlobal) -> Differences:

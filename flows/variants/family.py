@@ -153,7 +153,7 @@ class Variants(Family):
             return VariantSettings(**{**settings.model_dump(), **sheet}) if sheet else settings
         except ValidationError as error:
             found = "; ".join(
-                str(one["msg"]).removeprefix("Value error, ") for one in error.errors()
+                str(problem["msg"]).removeprefix("Value error, ") for problem in error.errors()
             )
             raise InputError.of(
                 file=urls[0], column="role", expected="roles that fit the settings", found=found

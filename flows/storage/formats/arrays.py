@@ -158,15 +158,15 @@ def _blocks(file: Any, stem: str) -> list[Block]:
     """Return the bags of a file, or the one table that it is."""
     if any(name in file for name in CALLED_FEATURES):
         return [_block(_members(file), stem)]
-    arrays = {name: one for name, one in file.items() if len(_shape(one)) == 2}
-    bags = {name: {FEATURES: one} for name, one in arrays.items() if name not in CALLED_COORDINATES}
+    arrays = {name: a for name, a in file.items() if len(_shape(a)) == 2}
+    bags = {name: {FEATURES: a} for name, a in arrays.items() if name not in CALLED_COORDINATES}
     bags |= {
-        name: _members(one)
-        for name, one in file.items()
-        if not hasattr(one, "shape") and any(called in one for called in CALLED_FEATURES)
+        name: _members(group)
+        for name, group in file.items()
+        if not hasattr(group, "shape") and any(called in group for called in CALLED_FEATURES)
     }
     if not bags:
-        shapes = [f"{name} {tuple(getattr(one, 'shape', ()))}" for name, one in file.items()]
+        shapes = [f"{name} {tuple(getattr(member, 'shape', ()))}" for name, member in file.items()]
         raise ValueError(
             "expected an array features [rows, numbers], or arrays [instances, numbers], one a "
             f"bag, found {', '.join(shapes[:10]) or 'no array'}"
@@ -179,7 +179,7 @@ def _blocks(file: Any, stem: str) -> list[Block]:
 def _members(group: Any) -> dict[str, Any]:
     """Return the arrays and marks of a file or group."""
     return {name: np.asarray(value) for name, value in group.attrs.items()} | {
-        name: one for name, one in group.items() if hasattr(one, "shape")
+        name: array for name, array in group.items() if hasattr(array, "shape")
     }
 
 
@@ -223,14 +223,12 @@ def _anndata(file: Any) -> Block:
     """Return an AnnData's cells: X where it is not too wide, what is in obsm, and obs."""
     obs = file["obs"]
     index = obs.attrs.get("_index", "_index")
-    columns = {
-        ("cell" if name == index else name): _column(_values(one)) for name, one in obs.items()
-    }
+    columns = {("cell" if name == index else name): _column(_values(v)) for name, v in obs.items()}
     left_out = []
-    matrices = {name: one for name, one in file.items() if name == "X"}
-    for name, one in (matrices | dict(file.get("obsm", {}))).items():
-        if len(_shape(one)) == 2 and one.shape[1] <= MOST_GENES:
-            columns[FEATURES if name == "X" else name] = _matrix(one)
+    matrices = {name: x for name, x in file.items() if name == "X"}
+    for name, matrix in (matrices | dict(file.get("obsm", {}))).items():
+        if len(_shape(matrix)) == 2 and matrix.shape[1] <= MOST_GENES:
+            columns[FEATURES if name == "X" else name] = _matrix(matrix)
         else:
             left_out.append(f"{name} (sparse, or over {MOST_GENES:,} columns)")
     if not any(cells.width for cells in columns.values()):

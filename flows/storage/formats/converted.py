@@ -406,7 +406,7 @@ def _write(url: str, sink: Sink, schema: pa.Schema, batches: Any) -> None:
     with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
         for batch in batches:
             expect()
-            columns = [*batch.columns, *(pa.repeat(one, len(batch)) for one in shared.values())]
+            columns = [*batch.columns, *(pa.repeat(c, len(batch)) for c in shared.values())]
             waiting.append(pa.record_batch(columns, schema))
             if sum(b.nbytes for b in waiting) >= GROUP:
                 writer.write_table(pa.Table.from_batches(waiting, schema), ROWS)
@@ -423,7 +423,7 @@ def _shared_cells(url: str, schema: pa.Schema) -> dict[str, pa.Scalar]:
         lines = _lines(options.file_table, replace(options, names_files=False, file_table=None))
         table = lines.texts if (schema.metadata or {}).get(CELLS) == b"text" else lines.typed
         line = lines.place_of(url)
-        for name in (one for one in table.column_names if one != options.file_table.key):
+        for name in (n for n in table.column_names if n != options.file_table.key):
             cells = table[name]
             shared[name] = pa.scalar(None, cells.type) if line is None else cells[line]
     return {name: cell for name, cell in shared.items() if name not in schema.names}

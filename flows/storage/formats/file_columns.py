@@ -70,10 +70,10 @@ def lines_of(texts: pa.Table, key: str) -> Lines:
     numbers: dict[str, set[int]] = {}
     for number, name in enumerate(names):
         for called in _called(name or ""):
-            for one in (called, called.rpartition("/")[2]):
-                numbers.setdefault(one, set()).add(number)
-    place = {one: min(those) for one, those in numbers.items() if one and len(those) == 1}
-    texts = texts.select([one.name for one in texts.schema if not pa.types.is_nested(one.type)])
+            for form in (called, called.rpartition("/")[2]):
+                numbers.setdefault(form, set()).add(number)
+    place = {name: min(those) for name, those in numbers.items() if name and len(those) == 1}
+    texts = texts.select([f.name for f in texts.schema if not pa.types.is_nested(f.type)])
     is_text = (texts.schema.metadata or {}).get(CELLS) == b"text"
     typed = {n: _typed(texts[n]) if is_text else texts[n] for n in texts.column_names}
     plain = pa.table({name: texts[name].cast(pa.string()) for name in typed})

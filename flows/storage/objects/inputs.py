@@ -46,7 +46,7 @@ def given(source: Sources) -> list[str]:
 
 def source_in_words(source: Sources) -> str:
     """Return a source as it may be shown."""
-    return ", ".join(shown(one) for one in given(source))
+    return ", ".join(shown(s) for s in given(source))
 
 
 def expand(source: Sources, suffixes: Sequence[str]) -> list[InputFile]:
@@ -245,9 +245,9 @@ def inside(folder: str, suffixes: Sequence[str]) -> list[str]:
     Raises `StorageError` if a folder cannot be read, or a link leads nowhere.
     """
     paths, others = [], []
-    for place, _, files in _walk(folder, hidden=False):
+    for parent, _, files in _walk(folder, hidden=False):
         for file in files:
-            name = os.path.join(place, file)
+            name = os.path.join(parent, file)
             wanted = file.lower().endswith(tuple(suffixes))
             if file.startswith(_HIDDEN):
                 continue
@@ -292,8 +292,8 @@ def matching(pattern: str) -> list[str]:
     deepest = None if any("**" in part for part in parts) else len(parts) - fixed
     match = re.compile(glob_translate(pattern)).match
     names = (
-        os.path.join(place, name)
-        for place, folders, files in _walk(root, deepest=deepest)
+        os.path.join(parent, name)
+        for parent, folders, files in _walk(root, deepest=deepest)
         for name in (*folders, *files)
     )
     return [name for name in names if match(name)]
@@ -310,18 +310,18 @@ def _walk(
     seen = set()
     starts = [root]
     for start in starts:
-        for place, folders, files in os.walk(start, onerror=_refused):
-            about = os.stat(place)
+        for parent, folders, files in os.walk(start, onerror=_refused):
+            about = os.stat(parent)
             if (about.st_dev, about.st_ino) in seen:
                 folders.clear()
                 continue
             seen.add((about.st_dev, about.st_ino))
             folders[:] = sorted(f for f in folders if hidden or not f.startswith(_HIDDEN))
-            yield place, list(folders), files
-            depth = 1 + place.removeprefix(root).strip("/").count("/") + (place != root)
+            yield parent, list(folders), files
+            depth = 1 + parent.removeprefix(root).strip("/").count("/") + (parent != root)
             if deepest is not None and depth >= deepest:
                 folders.clear()
-            paths = (os.path.join(place, folder) for folder in folders)
+            paths = (os.path.join(parent, folder) for folder in folders)
             starts += [path for path in paths if os.path.islink(path)]
 
 

@@ -51,8 +51,8 @@ def is_table(url: str) -> bool:
 
 def with_footer_seal(data: bytes) -> bytes:
     """Return a Parquet file with a digest of its footer."""
-    place = len(data) - footer_size(data) + _SIZE + len(_FOOTER_MARK)
-    return data[:place] + _FOOTER_MARK + _digest(data[place:]) + data[place:]
+    start = len(data) - footer_size(data) + _SIZE + len(_FOOTER_MARK)
+    return data[:start] + _FOOTER_MARK + _digest(data[start:]) + data[start:]
 
 
 def footer_size(end: bytes) -> int:

@@ -117,9 +117,9 @@ def made(
     listed = listed_file(url)  # which saves a request for each use of a file
     version = fingerprint_of(url) if listed is None else listed.fingerprint
     key = hashlib.sha256(f"{what}|{url}|{version}".encode()).hexdigest()[:24]
-    place, name = _folder() / key, url.rstrip("/").rsplit("/", 1)[-1] + ending
+    folder, name = _folder() / key, url.rstrip("/").rsplit("/", 1)[-1] + ending
     with _alone(key):
-        if not place.exists():
+        if not folder.exists():
             _make_room(size(url), url)
             part = _folder() / f".{key}.{uuid.uuid4().hex[:8]}.part"
             part.mkdir()
@@ -129,11 +129,11 @@ def made(
                 if listed is not None and not small_files.has_seen(listed):
                     refuse_changed(url, listed.fingerprint)
                 _unmeasured.add(sum(file.lstat().st_size for file in part.iterdir()))
-                os.replace(part, place)
+                os.replace(part, folder)
             finally:
                 shutil.rmtree(part, ignore_errors=True)
-        os.utime(place)
-    return str(place / name)
+        os.utime(folder)
+    return str(folder / name)
 
 
 def _folder() -> Path:

@@ -248,12 +248,12 @@ def remove_debris(folder: str, *but: str) -> None:
         return  # an object store shows whole objects only
     with storage_errors("remove", folder):
         root = absolute(folder)
-        for place, folders, files in os.walk(root):
-            folders[:] = [name for name in folders if place != root or name not in but]
+        for parent, folders, files in os.walk(root):
+            folders[:] = [name for name in folders if parent != root or name not in but]
             for name in files:
                 if _PARTIAL.fullmatch(name):
                     with suppress(FileNotFoundError):  # it was whole a moment later
-                        os.remove(os.path.join(place, name))
+                        os.remove(os.path.join(parent, name))
 
 
 def absent(folder: str) -> list[str]:

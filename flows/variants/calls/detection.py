@@ -117,13 +117,13 @@ def _keys(alleles: Units) -> IntArray:
     share a limit, which is then rather too large.
     """
     case, control = alleles.case, ~alleles.case
-    own = _down(alleles.depth[:, case].mean(axis=1))
-    other = np.zeros(len(alleles), int)
+    depth = _down(alleles.depth[:, case].mean(axis=1))
+    control_depth = np.zeros(len(alleles), int)
     if control.any():
-        other = _down(alleles.depth[:, control].mean(axis=1))
+        control_depth = _down(alleles.depth[:, control].mean(axis=1))
     errors = _up(alleles.alt_reads[:, control].sum(axis=1))
     context = [] if alleles.context is None else [alleles.context]
-    return np.column_stack([own, other, errors, alleles.kind, *context]).astype(np.int64)
+    return np.column_stack([depth, control_depth, errors, alleles.kind, *context]).astype(np.int64)
 
 
 def _hardest(alleles: Units, q: Any) -> Units:

@@ -233,8 +233,8 @@ def _papers_outcomes(
     """Return the same of every location's allele by the papers' test."""
     score = evidence.score
     prob, called = 1.0 / (1.0 + np.exp(-score)), score >= decision.least
-    of, q_value = _by_location(batch, settings), decision.q_of(score)
-    return Outcomes(of, *evidence.rates(), prob, q_value, score, called)
+    alleles, q_value = _by_location(batch, settings), decision.q_of(score)
+    return Outcomes(alleles, *evidence.rates(), prob, q_value, score, called)
 
 
 def _disagreeing(shown: Shown, loci: Loci) -> tuple[Disagreeing, ...]:

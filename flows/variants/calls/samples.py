@@ -147,6 +147,6 @@ def _ends(share: Any) -> tuple[Any, Any]:
 def mixed_in(parts: Sequence[Sequence[Mixed]]) -> tuple[Mixed, ...]:
     """Return the samples whose replicates look like different people's in all parts together."""
     total: Counter[str] = Counter()
-    for one in (one for part in parts for one in part):
-        total[one.sample] += one.locations
+    for m in (m for part in parts for m in part):
+        total[m.sample] += m.locations
     return tuple(Mixed(sample, n) for sample, n in total.items() if n >= LEAST_MIXED)

@@ -114,27 +114,27 @@ def to_fit(gathered: Gathered, cases: int) -> list[ToFit]:
 
 
 def finish_partition(
-    one: ToFit, settings: VariantSettings, paths: RunPaths, columns: Sequence[Column]
+    item: ToFit, settings: VariantSettings, paths: RunPaths, columns: Sequence[Column]
 ) -> str:
     """Write a partition as it is fitted and scored: counts with the weights of their locations."""
-    alone = settings.of_case(settings.tested[one.case])
-    counts = _weighed(one, alone, paths, replicate_columns(columns, alone))
-    url = paths.part("partitions", one.partition, "npz")
-    state = OfCase(one.case, one.part, counts) if settings.several else counts
+    alone = settings.of_case(settings.tested[item.case])
+    counts = _weighed(item, alone, paths, replicate_columns(columns, alone))
+    url = paths.part("partitions", item.partition, "npz")
+    state = OfCase(item.case, item.part, counts) if settings.several else counts
     storage.write_bytes(url, to_bytes(state))
     return url
 
 
 def _weighed(
-    one: ToFit, settings: VariantSettings, paths: RunPaths, columns: Sequence[Column]
+    item: ToFit, settings: VariantSettings, paths: RunPaths, columns: Sequence[Column]
 ) -> Counts:
-    loci = read_loci(paths, one.partition)
-    counts = read_counts(paths, one.partition, "counts")
+    loci = read_loci(paths, item.partition)
+    counts = read_counts(paths, item.partition, "counts")
     context = contexts_of(loci, settings)
     counts = replace(counts, member=members_of(columns, settings), context=context)
-    least = float(one.probability.min())
+    least = float(item.probability.min())
     if least == 1.0:
         return counts
-    probability = one.probability[differing(counts, read_indels(paths, one.partition))]
+    probability = item.probability[differing(counts, read_indels(paths, item.partition))]
     taken = even(loci, settings.seed) < probability
     return replace(counts, weight=np.where(taken, least / probability, 0.0), share=least)
