@@ -98,8 +98,8 @@ def known(name: str) -> type[RunSettings]:
     """
     if name in PIPELINES:
         return _described(name)
-    for one, fault in BROKEN:
-        if one == name:
+    for broken, fault in BROKEN:
+        if broken == name:
             raise InputError([fault])
     near = nearest(name, PIPELINES)
     fault = Fault(

@@ -98,7 +98,7 @@ def count(
     storage.write_bytes(storage.join(target, ACCOUNT), json.dumps(reads, indent=1).encode())
     lines = [
         *inferred(os.path.dirname(run.files[0].url), (), settings),
-        *(f"{one.reason}: {one.count:,}" for one in dropped(account, settings) if one.count),
+        *(f"{loss.reason}: {loss.count:,}" for loss in dropped(account, settings) if loss.count),
         *warnings(account, columns, settings),
     ]
     return {
@@ -113,7 +113,7 @@ def count(
 
 def _mark(parts: Sequence[Part], settings: VariantSettings) -> str:
     """Return a digest of what is counted and how."""
-    slices = (repr(one) for part in parts for one in part.slices)
+    slices = (repr(s) for part in parts for s in part.slices)
     text = "|".join([settings.model_dump_json(), *slices])
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 

@@ -31,8 +31,8 @@ def escaped(text: str) -> str:
     return _UNSAFE.sub(_spelt_out, text)
 
 
-def _spelt_out(found: re.Match[str]) -> str:
-    return found["flag"] or found[0].encode("unicode_escape").decode()
+def _spelt_out(match: re.Match[str]) -> str:
+    return match["flag"] or match[0].encode("unicode_escape").decode()
 
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")

@@ -70,13 +70,13 @@ class WrongRows(InputError):
 
 def refuse_wrong(pieces: Sequence[CheckedPiece]) -> None:
     """Raise `WrongRows` where some of a partition's rows are wrong."""
-    if faults := [fault for one in pieces for fault in faults_of(one.faults)]:
+    if faults := [fault for piece in pieces for fault in faults_of(piece.faults)]:
         raise WrongRows(pieces, faults)
 
 
 def names_of(pieces: Sequence[CheckedPiece]) -> list[str]:
     """Return the names in some pieces."""
-    return [name for one in pieces if one.names for name in json.loads(one.names)]
+    return [name for piece in pieces if piece.names for name in json.loads(piece.names)]
 
 
 @dataclass(frozen=True)

@@ -72,10 +72,10 @@ def nearest(name: str, known: Iterable[str], least: float = 0.6) -> str | None:
     'probability'
     """
     names = list(known)
-    alike = next((one for one in names if _letters(one) == _letters(name)), None)
+    alike = next((other for other in names if _letters(other) == _letters(name)), None)
     near = [alike] if alike else difflib.get_close_matches(name, names, 1, least)
     if not near and len(name) > 2:
-        near = [one for one in names if _letters(one).startswith(_letters(name))]
+        near = [other for other in names if _letters(other).startswith(_letters(name))]
     return near[0] if near else None
 
 
@@ -262,8 +262,8 @@ def refuse_missing(source: str | Sequence[str]) -> None:
     Needs no library that reads anything, so that a typo is reported at once.
     """
     faults = []
-    for one in [source] if isinstance(source, str) else source:
-        path = os.path.expanduser(one.removeprefix("file://"))
+    for given in [source] if isinstance(source, str) else source:
+        path = os.path.expanduser(given.removeprefix("file://"))
         if "://" in path or _GLOB.search(path) or not _is_missing(path):
             continue
         folder = os.path.dirname(path)
@@ -274,7 +274,7 @@ def refuse_missing(source: str | Sequence[str]) -> None:
         remedy = f"did you mean {os.path.join(folder, near)}?" if near else None
         found = "there is no such file or folder"
         found += "" if os.path.isabs(path) else f" in {os.path.abspath(folder)}"
-        faults.append(Fault(one, "", found, remedy=remedy))
+        faults.append(Fault(given, "", found, remedy=remedy))
     if faults:
         raise InputError(faults)
 

@@ -60,11 +60,11 @@ class ReadsOneTable:
         # Which names it has is not known yet; that it has some is.
         keys = (file.url,) if checker.named else ()
         checker.found.add(*self.column_faults(file.url, checker.columns))
-        found = Checked(checker.rows, checker.found.faults(), keys)
-        return self._of_header(found, checker, settings)
+        header = Checked(checker.rows, checker.found.faults(), keys)
+        return self._of_header(header, checker, settings)
 
-    def _of_header(self, found: Checked, checker: Checker, settings: Any) -> Checked:
-        return self.whole(checker.found.file, found, (), settings)
+    def _of_header(self, header: Checked, checker: Checker, settings: Any) -> Checked:
+        return self.whole(checker.found.file, header, (), settings)
 
     def check(self, part: Part, settings: Any) -> tuple[CheckedPiece, ...]:
         """Say what is wrong in a partition's rows, and what they hold."""
@@ -77,19 +77,19 @@ class ReadsOneTable:
         return self.whole(
             file.url,
             self._sum(file, header, pieces, settings),
-            [one.about for one in pieces],
+            [piece.about for piece in pieces],
             settings,
         )
 
     def _sum(
         self, file: InputFile, header: Checked, pieces: Sequence[CheckedPiece], settings: Any
     ) -> Checked:
-        rows, names = sum(one.rows for one in pieces), names_of(pieces)
+        rows, names = sum(piece.rows for piece in pieces), names_of(pieces)
         # Of the columns that a file has, a partition knows those that it reads.
-        said = {(fault.column, fault.expected) for fault in header.faults}
-        in_rows = faults_of(add_up(one.faults for one in pieces))
-        own = (fault for fault in in_rows if (fault.column, fault.expected) not in said)
-        faults = (*header.faults, *own)
+        reported = {(fault.column, fault.expected) for fault in header.faults}
+        in_rows = faults_of(add_up(piece.faults for piece in pieces))
+        new = (fault for fault in in_rows if (fault.column, fault.expected) not in reported)
+        faults = (*header.faults, *new)
         if len(names) == rows:
             faults += tuple(repeated_names(self.table.of(settings), file.url, names))
         return Checked(rows, faults, names)
@@ -104,7 +104,7 @@ class ReadsOneTable:
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: Any
     ) -> list[Part]:
         """Cut the rows by number."""
-        rows = [one.rows for one in checked]
+        rows = [c.rows for c in checked]
         return partition.cut(files, rows, settings.rows_per_partition, settings.partitions)
 
     def read(self, part: Part, settings: RunSettings) -> tuple[pa.Table, tuple[CheckedPiece, ...]]:
@@ -122,10 +122,10 @@ class ReadsOneTable:
 
     def _read(self, part: Part, table: Table) -> tuple[list[pa.Table], tuple[CheckedPiece, ...]]:
         rows, pieces = [], []
-        for checker, own in partition.checked(part, table):
+        for checker, file_rows in partition.checked(part, table):
             checker.found.add(*self.column_faults(checker.found.file, checker.columns))
-            rows.append(own)
-            pieces.append(_piece(checker, self.about(own)))
+            rows.append(file_rows)
+            pieces.append(_piece(checker, self.about(file_rows)))
         return rows, tuple(pieces)
 
 
@@ -182,10 +182,10 @@ class ReadsColumns(ReadsOneTable):
     def check_cells(self, checker: Checker, rows: pa.Table) -> None:
         """Report what a family does not take among a file's cells of columns without a role."""
 
-    def _of_header(self, found: Checked, checker: Checker, settings: Any) -> Checked:
+    def _of_header(self, header: Checked, checker: Checker, settings: Any) -> Checked:
         seen = dict.fromkeys(checker.table.others_in(list(checker.columns)), Seen())
         about = AboutColumns(Contents(seen))
-        return CheckedColumns(found.rows, found.faults, found.keys, about, settings)
+        return CheckedColumns(header.rows, header.faults, header.keys, about, settings)
 
     def check(self, part: Part, settings: Any) -> tuple[CheckedPiece, ...]:
         """Say what is wrong in a partition's rows, and what they hold."""
@@ -195,9 +195,9 @@ class ReadsColumns(ReadsOneTable):
         self, file: InputFile, header: Checked, pieces: Sequence[CheckedPiece], settings: Any
     ) -> Checked:
         """Return the check of a whole file."""
-        found = self._sum(file, header, pieces, settings)
-        about = reduce(add, (_ABOUT.validate_python(one.about) for one in pieces))
-        return CheckedColumns(found.rows, found.faults, found.keys, about, settings)
+        whole = self._sum(file, header, pieces, settings)
+        about = reduce(add, (_ABOUT.validate_python(piece.about) for piece in pieces))
+        return CheckedColumns(whole.rows, whole.faults, whole.keys, about, settings)
 
     def validate_dataset(
         self, files: Sequence[InputFile], checked: Sequence[Checked]
@@ -205,9 +205,9 @@ class ReadsColumns(ReadsOneTable):
         """List files with other columns than the first, and rows that two files share."""
         tables = columns_of(checked)
         labelled = LABEL in [column.name for column in self.table.columns] and not any(
-            one.about.contents.labels.counts or LABEL in one.settings.columns for one in tables
+            c.about.contents.labels.counts or LABEL in c.settings.columns for c in tables
         )
-        columns = [one.about.contents.seen for one in tables]
+        columns = [c.about.contents.seen for c in tables]
         faults = other_columns([file.url for file in files], columns, labelled)
         return faults + super().validate_dataset(files, checked)
 
@@ -220,11 +220,11 @@ class ReadsColumns(ReadsOneTable):
             If the table, or the family, does not allow one of them.
         """
         taken, pieces = [], []
-        for own, checked in self._taken(part, settings):
-            taken.append(own)
+        for rows, checked in self._taken(part, settings):
+            taken.append(rows)
             pieces += checked
         refuse_wrong(pieces)
-        contents = reduce(add, (one.contents for one in taken))
+        contents = reduce(add, (t.contents for t in taken))
         return Rows(tuple(taken), contents, tuple(pieces))
 
     def _taken(
@@ -232,20 +232,20 @@ class ReadsColumns(ReadsOneTable):
     ) -> Iterator[tuple[Taken, list[CheckedPiece]]]:
         """Yield rows as they are kept, and what is found in those of each file."""
         for files in partition.checked_together(part, self.table.of(settings)):
-            rows = pa.concat_tables([one for _, one in files])
+            rows = pa.concat_tables([r for _, r in files])
             taken = take(rows, files[0][0], settings, len(files) == 1)
             # What rows of several files hold is said of the first: it is added up over files.
             contents, pieces = taken.contents, []
-            for (checker, own), odd in zip(files, odd_cells(taken, files), strict=True):
-                self.check_cells(checker, own)
+            for (checker, file_rows), odd in zip(files, odd_cells(taken, files), strict=True):
+                self.check_cells(checker, file_rows)
                 about = AboutColumns(contents, odd)
                 plain = _ABOUT.dump_python(about, mode="json", exclude_defaults=True)
                 pieces.append(_piece(checker, plain))
                 contents = Contents(dict.fromkeys(contents.seen, Seen()))
-            del rows, files, own  # before the next are read
+            del rows, files, file_rows  # before the next are read
             yield taken, pieces
 
 
 def columns_of(checked: Sequence[Checked]) -> list[CheckedColumns]:
     """Return checks of files that could be read, as `ReadsColumns` makes them."""
-    return [one for one in checked if isinstance(one, CheckedColumns)]
+    return [c for c in checked if isinstance(c, CheckedColumns)]

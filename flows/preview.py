@@ -101,33 +101,33 @@ class Estimate:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values, under the names that a failure has too."""
-        plain = asdict(self) | {"dropped": [one.model_dump() for one in self.dropped]}
+        plain = asdict(self) | {"dropped": [loss.model_dump() for loss in self.dropped]}
         return {"error": None, "exit": 0, "faults": [], **plain}
 
 
-def in_lines(found: Estimate, width: int = 0) -> list[str]:
+def in_lines(preview: Estimate, width: int = 0) -> list[str]:
     """Say it in lines, of which the table of columns fits ``width`` (0: any)."""
-    files = "1 file" if found.files == 1 else f"{found.files:,} files"
-    lines = [_headline(found, files), *in_columns(found.columns, width=width)]
-    for one in unsaid(found.dropped, found.warnings):
-        more = ", ..." if one.examples and one.count > 3 else ""
-        names = ", ".join(one.examples[:3]) + more
-        lines.append(f"not used: {one.reason}: {one.count:,}" + (f" ({names})" if names else ""))
-    lines += [f"note: {note}" for note in found.notes]
-    lines += [f"warning: {warning}" for warning in found.warnings]
-    if found.memory_bytes is not None:
-        lines += [_time(found), _memory(found.memory_bytes)]
+    files = "1 file" if preview.files == 1 else f"{preview.files:,} files"
+    lines = [_headline(preview, files), *in_columns(preview.columns, width=width)]
+    for loss in unsaid(preview.dropped, preview.warnings):
+        more = ", ..." if loss.examples and loss.count > 3 else ""
+        names = ", ".join(loss.examples[:3]) + more
+        lines.append(f"not used: {loss.reason}: {loss.count:,}" + (f" ({names})" if names else ""))
+    lines += [f"note: {note}" for note in preview.notes]
+    lines += [f"warning: {warning}" for warning in preview.warnings]
+    if preview.memory_bytes is not None:
+        lines += [_time(preview), _memory(preview.memory_bytes)]
     return lines
 
 
-def _time(found: Estimate) -> str:
+def _time(preview: Estimate) -> str:
     """Say what a run takes, how far off that may be, and what of it the fit takes."""
-    total = found.seconds or 0.0
-    sweeps = found.sweeps or found.usual_sweeps
-    fit = sweeps * (found.seconds_a_sweep or 0.0)
-    many = f"{sweeps:,} sweeps" if found.sweeps else f"if it takes {sweeps} sweeps"
-    most = _MANY if found.most_sweeps is None else min(_MANY, found.most_sweeps)
-    longer = 0.0 if found.sweeps else max(most - sweeps, 0) * (found.seconds_a_sweep or 0.0)
+    total = preview.seconds or 0.0
+    sweeps = preview.sweeps or preview.usual_sweeps
+    fit = sweeps * (preview.seconds_a_sweep or 0.0)
+    many = f"{sweeps:,} sweeps" if preview.sweeps else f"if it takes {sweeps} sweeps"
+    most = _MANY if preview.most_sweeps is None else min(_MANY, preview.most_sweeps)
+    longer = 0.0 if preview.sweeps else max(most - sweeps, 0) * (preview.seconds_a_sweep or 0.0)
     return (
         f"time: about {_duration(total)} ({_range(total, longer)}) in one process, "
         f"{_duration(fit)} of it the fit ({many})"
@@ -158,14 +158,14 @@ def _range(seconds: float, longer: float = 0.0) -> str:
     return f"{_duration(low)} to {_duration(max(high, 120.0))}"
 
 
-def _headline(found: Estimate, files: str) -> str:
+def _headline(preview: Estimate, files: str) -> str:
     """Say how much there is, and how much of it is not used or needs a look."""
-    unused = sum(one.count for one in unsaid(found.dropped, found.warnings))
-    not_used = sum(one.left_out for one in found.columns)
-    row = found.row if found.rows == 1 else f"{found.row}s"
-    parts = [f"{found.rows:,} {row} in {files}", "no errors"]
+    unused = sum(loss.count for loss in unsaid(preview.dropped, preview.warnings))
+    not_used = sum(c.left_out for c in preview.columns)
+    row = preview.row if preview.rows == 1 else f"{preview.row}s"
+    parts = [f"{preview.rows:,} {row} in {files}", "no errors"]
     for count, one, several in (
-        (len(found.warnings), "warning", "warnings"),
+        (len(preview.warnings), "warning", "warnings"),
         (not_used, "column not used", "columns not used"),
         (unused, "row or value not used", "rows or values not used"),
     ):
@@ -207,7 +207,7 @@ def estimate(
         With every fault found.
     """
     # CPU seconds, as other work does not matter; of a store, seconds of the wall.
-    local = all(storage.is_local(one) for one in storage.given(source))
+    local = all(storage.is_local(s) for s in storage.given(source))
     clock = time.process_time if local else time.perf_counter
     began = clock()  # a run imports its family too
     family = pipeline_named(pipeline)
@@ -227,13 +227,13 @@ def estimate(
                 checking.complete_settings(run)
                 checking.look_at_files(run, rows=True)
             of_headers = tuple(checking.file_warnings(run))
-            rows = sum(one.rows for one in run.checked)
+            rows = sum(c.rows for c in run.checked)
             row = run.checked[0].row if run.checked else "row"
-            found = Estimate(
-                sum(one.files for one in run.checked), rows, warnings=of_headers, row=row
+            preview = Estimate(
+                sum(c.files for c in run.checked), rows, warnings=of_headers, row=row
             )
             if not prepare:
-                return found
+                return preview
             stages.ingest(run)
             stages.prepare(run)
         read = max(clock() - began - compiled(), 0.0)
@@ -247,7 +247,7 @@ def estimate(
     columns, notes = _named(pipeline, run.prepared.columns or _declared(run), settings)
     of_input = (*of_headers, *run.prepared.warnings, *checking.loss_warnings(run))
     return replace(
-        found,
+        preview,
         dropped=tuple(checking.all_dropped(run)),
         warnings=tuple(dict.fromkeys((*of_input, *warned))),
         columns=columns,
@@ -268,9 +268,9 @@ def _named(
         return tuple(columns), []
     if named:
         return (ColumnRead(named, "id", 0, "", "name of the row"), *columns), []
-    ids = [one.name for one in columns if one.left_out and one.read_as.split()[0] == "id"]
-    options = [(one, id_option(one)) for one in ids[:1]]
-    return tuple(columns), [f"{how} takes {one} for names of rows" for one, how in options if how]
+    ids = [c.name for c in columns if c.left_out and c.read_as.split()[0] == "id"]
+    options = [(name, id_option(name)) for name in ids[:1]]
+    return tuple(columns), [f"{how} takes {name} for names of rows" for name, how in options if how]
 
 
 def _declared(run: Run) -> tuple[ColumnRead, ...]:
@@ -278,10 +278,10 @@ def _declared(run: Run) -> tuple[ColumnRead, ...]:
     table = table_read(run.family.name)
     with reading_of(run.family, run.settings), suppress(storage.StorageError):
         names = storage.parquet_file(run.files[0].url).schema_arrow.names
-        for one in filter(None, (table, table and table.or_else)):
-            found = declared(one, [names], run.settings.columns)
-            if {c.name for c in one.columns if c.required} <= {c.used for c in found}:
-                return found
+        for candidate in filter(None, (table, table and table.or_else)):
+            columns = declared(candidate, [names], run.settings.columns)
+            if {c.name for c in candidate.columns if c.required} <= {c.used for c in columns}:
+                return columns
     return ()
 
 
@@ -332,14 +332,14 @@ def _a_sweep(model: Any, q: Any, first: _Stopwatch, ended: bool) -> float:
     """Return the mean seconds of a sweep; of a fit not timed to its end with the heavy ones."""
     took = np.array(first.seconds[1:] or first.seconds)  # the first one loads the kernels
     light = float(took[took <= 20.0 * np.median(took)].mean())  # those that compile take far more
-    found = model.heavy(q) if isinstance(model, Uneven) and not ended else None
-    if found is None:
+    heavy = model.heavy(q) if isinstance(model, Uneven) and not ended else None
+    if heavy is None:
         return light
-    at, share = found
+    q_heavy, share = heavy
     seconds = []
     for _ in range(2):
         began = time.process_time()
-        model.suff_stats(at, first.batch, None)
+        model.suff_stats(q_heavy, first.batch, None)
         seconds.append(time.process_time() - began)
     return float((1.0 - share) * light + share * min(seconds))
 

@@ -215,7 +215,7 @@ def score(
 
     The new data's columns are called as in the input of the fit.
     """
-    given = _existing(source)
+    sources = _existing(source)
     if os.path.isfile(run) and os.path.isfile(os.path.join(source[0], "latest.json")):
         raise InputError.of(
             "score",
@@ -225,7 +225,7 @@ def score(
         )
     compute = settings_of.compute_settings(workers, scheduler, memory_limit)
     with followed(json_output):
-        outcome = _runner("score")(run, given, target, compute)
+        outcome = _runner("score")(run, sources, target, compute)
     print_outcome(outcome, json_output)
 
 
@@ -248,19 +248,19 @@ def check(
     """Say how each column is read and what is wrong, estimate time and memory; publish nothing."""
     reading = _reading(pipeline, column, exclude, include, encoding, strict)
     chosen = settings_of.load(known(pipeline), config, assign or [], **reading)
-    given = _existing(source)
+    sources = _existing(source)
     from flows.preview import estimate, in_lines
 
     with followed(json_output, CHECKING):
-        found = estimate(pipeline, given, chosen, not quick)
+        preview = estimate(pipeline, sources, chosen, not quick)
     if json_output:
-        print_json(found.as_json())
+        print_json(preview.as_json())
         return
-    for text in in_lines(found, out().width if out().is_terminal else 0):
+    for text in in_lines(preview, out().width if out().is_terminal else 0):
         line(text, wraps=True)
     options = {"--config": [config], "--set": assign, "--column": column, "--exclude": exclude}
     options |= {"--include": include, "--encoding": [encoding]}
-    given_options = [w for name, of in options.items() for v in of or () if v for w in (name, v)]
+    given_options = [w for name, vs in options.items() for v in vs or () if v for w in (name, v)]
     files = source if len(source) < 4 else ["SOURCE..."]
     words = ["vbflows", pipeline, *files, "TARGET", *given_options]
     if strict:
@@ -318,39 +318,39 @@ def show(
     from flows.records.runs import open_run
     from flows.report.render import terminal
 
-    place, record = open_run(run)
+    paths, record = open_run(run)
     if report:
-        open_report(place.file("report.html"))
+        open_report(paths.file("report.html"))
     of_rows = {"--where": where, "--new": new, "--selected": selected, "--sort": sort}
     of_rows |= {"--columns": columns, "--csv": csv_output}
-    given = [name for name, value in of_rows.items() if value]
+    options = [name for name, value in of_rows.items() if value]
     if csv_output and json_output:
         raise InputError.of("--csv", "one of --csv and --json", "both")
     if columns == "list":
-        if given != ["--columns"]:
+        if options != ["--columns"]:
             expected = "no condition and no order, since it prints no rows"
-            raise InputError.of("--columns list", expected, given[0])
-        print_columns(place, table, json_output)
+            raise InputError.of("--columns list", expected, options[0])
+        print_columns(paths, table, json_output)
         return
-    table = table or (first_table(place)[0] if given else "")
+    table = table or (first_table(paths)[0] if options else "")
     if table:
-        holds = [*conditions(place, table, new, selected), *(where or [])]
+        holds = [*conditions(paths, table, new, selected), *(where or [])]
         most = rows or (sys.maxsize if csv_output else 20)
-        read, count = rows_of(place, table, sort, most, columns, holds)
+        read, count = rows_of(paths, table, sort, most, columns, holds)
         if csv_output:
             print_csv(read)
         elif json_output:
-            found = {"table": table, "rows": read.to_pylist(), "count": count}
-            print_json({"run_id": record.run_id, **found})
+            shown = {"table": table, "rows": read.to_pylist(), "count": count}
+            print_json({"run_id": record.run_id, **shown})
         elif not len(read):
-            line(no_rows(place, table, where or []))
+            line(no_rows(paths, table, where or []))
         else:
             print_rows(read, count, columns, sort, new)
     elif json_output:
         print_json(record.model_dump(mode="json"))
     else:
-        print_answer(terminal(shown_of(place, record)) if is_answered(record) else record.headline)
-        show_tables(out(), place, run)
+        print_answer(terminal(shown_of(paths, record)) if is_answered(record) else record.headline)
+        show_tables(out(), paths, run)
 
 
 @app.command(cls=ExampleCommand)
@@ -379,11 +379,11 @@ def runs(
             line(f"removed {run_id}")
         line(f"{len(removed)} runs removed" if len(removed) != 1 else "1 run removed")
         return
-    found = listing.runs_of(target)
+    listed = listing.runs_of(target)
     if json_output:
-        print_json(listing.as_json(target, found))
+        print_json(listing.as_json(target, listed))
     else:
-        show_runs(out(), found)
+        show_runs(out(), listed)
 
 
 def _kept(prune: str) -> int:
@@ -416,13 +416,13 @@ def compare(
 
     if report and not report.lower().endswith((".html", ".htm")):
         raise InputError.of("--report", "a file whose name ends in .html", repr(report))
-    found = comparing.compare(first, second, report)
+    comparison = comparing.compare(first, second, report)
     if report:
-        report = comparing.write_page(found, report)
+        report = comparing.write_page(comparison, report)
     if json_output:
-        print_json(found.as_json(rows) | ({"report": report} if report else {}))
+        print_json(comparison.as_json(rows) | ({"report": report} if report else {}))
         return
-    print_answer(comparing.terminal(found, _ALL_ROWS if rows else _FEW_ROWS))
+    print_answer(comparing.terminal(comparison, _ALL_ROWS if rows else _FEW_ROWS))
     if report:
         line(f"report {report}")
 

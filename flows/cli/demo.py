@@ -49,10 +49,10 @@ MAX_CHARACTERS = 20_000
 """Longest description that is read; what follows is mostly change logs."""
 
 
-def installed_packages(found: Iterable[Distribution] | None = None) -> pa.Table:
+def installed_packages(packages: Iterable[Distribution] | None = None) -> pa.Table:
     """Return the packages of this environment as a table of documents.
 
-    ``found``: the packages to read; by default all that this interpreter can import.
+    ``packages``: the packages to read; by default all that this interpreter can import.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def installed_packages(found: Iterable[Distribution] | None = None) -> pa.Table:
         is taken, as import does.
     """
     documents: dict[str, Any] = {}
-    for package in distributions() if found is None else found:
+    for package in distributions() if packages is None else packages:
         about: Any = package.metadata  # a message; its type does not say so
         name = about.get("Name") if about is not None else None
         if name:
@@ -71,7 +71,7 @@ def installed_packages(found: Iterable[Distribution] | None = None) -> pa.Table:
     for _, about in sorted(documents.items()):
         text = _text(about)
         listed = split_keywords(about.get("Keywords"))
-        keywords = [one for one in listed if one.casefold() in text.casefold()] or None
+        keywords = [word for word in listed if word.casefold() in text.casefold()] or None
         rows.append({"doc_id": about.get("Name"), "text": text, "keywords": keywords})
     schema = DOCUMENTS.arrow
     columns = [schema.field(name) for name in ("doc_id", "text", "keywords")]

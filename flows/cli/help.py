@@ -91,10 +91,10 @@ class PlainCommand(TyperCommand):
 
     def _missing(self, ctx: Any, args: list[str]) -> TyperArgument:
         """Return the first argument without a word; refuse a wrong name of a pipeline."""
-        ours = [one for one in self.get_params(ctx) if isinstance(one, TyperArgument)]
-        given, _, _ = self.make_parser(ctx).parse_args(list(args))
+        ours = [p for p in self.get_params(ctx) if isinstance(p, TyperArgument)]
+        values, _, _ = self.make_parser(ctx).parse_args(list(args))
         words: list[str] = []
-        for value in filter(None, (given.get(one.name) for one in ours)):
+        for value in filter(None, (values.get(p.name) for p in ours)):
             words += [value] if isinstance(value, str) else value
         if words and ours[0].metavar == "PIPELINE":
             known(words[0])
@@ -109,11 +109,11 @@ class PlainCommand(TyperCommand):
         options, large = (
             [
                 record
-                for one in self.get_params(ctx)
-                if not isinstance(one, TyperArgument)
-                and self.takes(ctx, one.name)
-                and (one.name in LARGE) == wanted
-                and (record := one.get_help_record(ctx))
+                for p in self.get_params(ctx)
+                if not isinstance(p, TyperArgument)
+                and self.takes(ctx, p.name)
+                and (p.name in LARGE) == wanted
+                and (record := p.get_help_record(ctx))
             ]
             for wanted in (False, True)
         )
@@ -129,9 +129,9 @@ class PlainCommand(TyperCommand):
 
     def _arguments(self, ctx: Any) -> list[tuple[str, str]]:
         return [
-            (f"{one.metavar}..." if one.nargs != 1 else str(one.metavar), one.help or "")
-            for one in self.get_params(ctx)
-            if isinstance(one, TyperArgument)
+            (f"{p.metavar}..." if p.nargs != 1 else str(p.metavar), p.help or "")
+            for p in self.get_params(ctx)
+            if isinstance(p, TyperArgument)
         ]
 
 
@@ -167,11 +167,11 @@ class Commands(TyperGroup):
         """Write an example, the commands, what they read and write, the other options."""
         _write_lines(formatter, "Example", *EXAMPLES["vbflows"])
         for heading, members in SECTIONS.items():
-            helps = {n: one.help or "" for n, one in self.commands.items()}
+            helps = {n: c.help or "" for n, c in self.commands.items()}
             rows = [(n, helps[n].partition("\n\n")[0]) for n in members if n in helps]
             with formatter.section(heading):
                 formatter.write_dl(rows)
-        records = {one.name: one.get_help_record(ctx) for one in self.get_params(ctx)}
+        records = {p.name: p.get_help_record(ctx) for p in self.get_params(ctx)}
         for heading, rows in (
             ("Input and output", [*PLACES.items(), *filter(None, [records.pop("s3")])]),
             ("Options", [*filter(None, records.values())]),
@@ -202,7 +202,7 @@ class PipelineCommand(PlainCommand):
             _write_lines(formatter, "Example", *settings.example)
         if settings.own_file:
             _write_lines(formatter, "With a file of yours", settings.own_file)
-        rows = {one[0]: _setting(*one, every) for one in describe(settings)}
+        rows = {described[0]: _setting(*described, every) for described in describe(settings)}
         groups = grouped(settings)
         for group, members in groups.items() if every else [(FIRST, groups.get(FIRST, []))]:
             how = " (--set NAME=VALUE)" if group == FIRST else ""
@@ -219,37 +219,37 @@ class PipelineCommand(PlainCommand):
 
 def _write_columns(formatter: Any, table: Table, every: bool) -> None:
     with formatter.section("What goes in"):
-        for one in filter(None, (table.or_else, table)):
-            called = " Columns with other names: --column OURS=YOURS." if one is table else ""
-            formatter.write_text(f"{_brief(one.meaning, every)} {one.formats}.{called}")
-            if one is table and table.or_else is not None and not every:
-                formatter.write_text(f"The {len(one.columns)} columns of {one.name}: --help-all")
+        for part in filter(None, (table.or_else, table)):
+            called = " Columns with other names: --column OURS=YOURS." if part is table else ""
+            formatter.write_text(f"{_brief(part.meaning, every)} {part.formats}.{called}")
+            if part is table and table.or_else is not None and not every:
+                formatter.write_text(f"The {len(part.columns)} columns of {part.name}: --help-all")
                 break
             formatter.write_paragraph()
-            hidden = () if every else one.details
+            hidden = () if every else part.details
             rows = []
-            for column in (*one.columns, *one.named):
+            for column in (*part.columns, *part.named):
                 if column.name in hidden:
                     continue
-                mark = " *" if column.required and column not in one.named else ""
+                mark = " *" if column.required and column not in part.named else ""
                 kind = "" if column.values else f"{column.type}: "
                 rows.append((f"{column.name}{mark}", kind + _brief(column.meaning, every)))
-            if other := one.others:
+            if other := part.others:
                 rows.append(("any other", f"{other.type}: {_brief(other.meaning, every)}"))
             formatter.write_dl(rows)
             notes = []
-            if any(column.required for column in one.columns):
+            if any(column.required for column in part.columns):
                 notes.append("* must be there")
             if hidden:
                 notes.append(f"{len(hidden)} more columns: --help-all")
             formatter.write_text("; ".join(notes))
-            if one is not table:
+            if part is not table:
                 formatter.write_paragraph()
 
 
 def _brief(text: str, every: bool) -> str:
     """Return what something means, of a long text the first two clauses."""
-    ends = [one.start() for one in re.finditer(r"; |\. (?=[A-Z])", text)]
+    ends = [match.start() for match in re.finditer(r"; |\. (?=[A-Z])", text)]
     return (text if every else text[: [*ends, None, None][1]]).replace("`", "")
 
 

@@ -87,8 +87,8 @@ def print_outcome(outcome: dict[str, Any], json_output: bool) -> None:
 
 def print_answer(text: str) -> None:
     """Print an answer as its template has it."""
-    for one in text.splitlines():
-        line(one)
+    for row in text.splitlines():
+        line(row)
 
 
 CHECKING = ("check", "ingest", "prepare", "time a sweep")

@@ -36,9 +36,9 @@ _FOLDED = 24  # signs of a text that are shown in a line
 _WIDE = 4000  # columns of what is not to be wrapped
 
 
-def _text(value: str, style: str = "") -> Text:
+def _text(value: str) -> Text:
     """Return text from data for a terminal: escaped, and no markup."""
-    return Text(escaped(value), style=style)
+    return Text(escaped(value))
 
 
 def _say(console: Console, text: str) -> None:
@@ -109,18 +109,18 @@ def show_rows(
         return name != naming, late, alike, rank.get(name, len(rank))
 
     wanted = [n for n in names if n not in last or len(leading) > 1 or len(rows) == 1]
-    kept = _fitting(console.width, rows, sorted(wanted, key=place))
+    fitting = _fitting(console.width, rows, sorted(wanted, key=place))
     table = Table(box=None, pad_edge=False)
-    for name in (name for name in names if name in kept):
+    for name in (name for name in names if name in fitting):
         number = isinstance(rows[0][name], int | float)
         short = name == naming and max(len(cell(row[name])) for row in rows) <= console.width // 2
         justify: Literal["right", "left"] = "right" if number else "left"
         table.add_column(_text(name), overflow="fold", justify=justify, no_wrap=number or short)
     for row in rows:
-        table.add_row(*(_text(cell(row[name])) for name in names if name in kept))
+        table.add_row(*(_text(cell(row[name])) for name in names if name in fitting))
     _print(console, table)
-    show_meanings(console, [one for one in meanings if one.name in kept and one.meaning])
-    if left := [name for name in names if name not in kept]:
+    show_meanings(console, [c for c in meanings if c.name in fitting and c.meaning])
+    if left := [name for name in names if name not in fitting]:
         how = f" ({elsewhere})" if elsewhere else ""
         _say(console, f"not shown: {', '.join(left)}{how}")
     if empty and len(empty) < len(rows[0]):
@@ -133,7 +133,7 @@ def show_meanings(console: Console, columns: Sequence[ColumnOfTable], types: boo
     Columns next to each other that mean the same share a line.
     """
     table = Table(box=None, show_header=False, pad_edge=False)
-    for _, group in groupby(columns, lambda one: (one.type, one.meaning or one.name)):
+    for _, group in groupby(columns, lambda c: (c.type, c.meaning or c.name)):
         first, *rest = group
         label = f" ({first.label})" if first.label else ""
         name = f"{first.name} to {rest[-1].name}" if rest else first.name + label
@@ -148,13 +148,13 @@ def _fitting(width: int, rows: Sequence[Mapping[str, Any]], names: Sequence[str]
 
     Long texts may be folded.
     """
-    kept: set[str] = set()
+    fitting: set[str] = set()
     for name in names:
         longest = max(len(name), *(min(len(cell(row[name])), _FOLDED) for row in rows)) + 2
-        if not kept or longest <= width:
-            kept.add(name)
+        if not fitting or longest <= width:
+            fitting.add(name)
             width -= longest
-    return kept
+    return fitting
 
 
 def open_report(url: str) -> None:
@@ -169,7 +169,7 @@ def print_columns(paths: RunPaths, table: str, json_output: bool) -> None:
     """Print what the columns of a table mean, or those of all tables."""
     listed = {name: columns_of(paths, name) for name in ([table] if table else tables_of(paths))}
     if json_output:
-        plain = {name: [asdict(one) for one in columns] for name, columns in listed.items()}
+        plain = {name: [asdict(c) for c in columns] for name, columns in listed.items()}
         of_table = {"table": table, "columns": plain[table]} if table else {"tables": plain}
         print_json({"run_id": paths.run_id, **of_table})
         return
@@ -184,15 +184,15 @@ def print_rows(read: pa.Table, count: int | None, columns: str, sort: str, new: 
 
     ``columns``, ``sort``, ``new``: what the user wanted.
     """
-    found = read.to_pylist()
-    first = [one.strip() for one in columns.split(",") if columns]
+    rows = read.to_pylist()
+    first = [name.strip() for name in columns.split(",") if columns]
     first = first or first_columns(read.column_names, sort.lstrip("-"))
     how = "--columns list explains them; --columns NAME,NAME shows them"
-    show_rows(out(), found, first, described(read.schema), elsewhere=how)
-    if count is not None and count > len(found):
+    show_rows(out(), rows, first, described(read.schema), elsewhere=how)
+    if count is not None and count > len(rows):
         observed = NEW[0].partition("=")[0] in read.column_names and not new
         last = ", those that the input listed last" if observed and not sort else ""
-        line(f"{len(found):,} of {count:,} rows{last}; --rows {count} prints all")
+        line(f"{len(rows):,} of {count:,} rows{last}; --rows {count} prints all")
 
 
 def show_runs(console: Console, runs: Sequence[Listed]) -> None:
@@ -211,15 +211,15 @@ def show_runs(console: Console, runs: Sequence[Listed]) -> None:
     )
     lines = [headings, *values]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for texts, one in zip(lines, (None, *runs), strict=True):
+    for texts, of_run in zip(lines, (None, *runs), strict=True):
         cells = [
             text.rjust(width) if i > 2 else text.ljust(width)
             for i, (text, width) in enumerate(zip(texts, widths, strict=True))
         ]
         console.print(_text("  ".join(cells).rstrip()), soft_wrap=True)
-        for name, value in one.changed.items() if one else ():
-            given = value.items() if name == "columns" else ()
-            words = [f"--column {ours}={theirs}" for ours, theirs in given]
+        for name, value in of_run.changed.items() if of_run else ():
+            columns = value.items() if name == "columns" else ()
+            words = [f"--column {ours}={theirs}" for ours, theirs in columns]
             for word in words or [f"--set {shlex.quote(f'{name}={cell(value)}')}"]:
                 console.print(_text(f"    {word}"), soft_wrap=True)
     if any(run.converged is False for run in runs):

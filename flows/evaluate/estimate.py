@@ -51,8 +51,8 @@ def ratio_of(values: FloatArray, units: FloatArray, group: IntArray) -> Estimate
     Estimate(value=2.0, low=None, high=None)
     """
     value = float(values.sum() / units.sum())
-    _, of = np.unique(group, return_inverse=True)
-    size, total = np.bincount(of, units), np.bincount(of, values)
+    _, index = np.unique(group, return_inverse=True)
+    size, total = np.bincount(index, units), np.bincount(index, values)
     if size.size < 2:
         return Estimate(value)
     if size.size > MOST_DRAWN:
@@ -69,8 +69,8 @@ def ratio_of(values: FloatArray, units: FloatArray, group: IntArray) -> Estimate
 
 def standard_error(values: FloatArray, group: IntArray) -> float:
     """Return the standard error of the mean of values [n] of which groups [n] are drawn."""
-    _, of = np.unique(group, return_inverse=True)
-    away = np.bincount(of, values - values.mean())
+    _, index = np.unique(group, return_inverse=True)
+    away = np.bincount(index, values - values.mean())
     spread = float(away @ away) * away.size / max(away.size - 1, 1)
     return sqrt(spread) / values.size
 
@@ -95,8 +95,8 @@ def design_effect(values: FloatArray, group: IntArray) -> float:
     At least 1. Where values [n] do not vary, it is Kish's bound: the mean size of the group that a
     row is of.
     """
-    _, of = np.unique(group, return_inverse=True)
-    size = np.bincount(of)
+    _, index = np.unique(group, return_inverse=True)
+    size = np.bincount(index)
     alone = float(values.var(ddof=min(1, values.size - 1))) / values.size
     if alone == 0.0:
         return float(size @ size) / values.size

@@ -11,22 +11,20 @@ from threadpoolctl import threadpool_limits
 from vbmodels.core.state import FloatArray, IntArray
 
 
-def trees(
-    x: np.ndarray, y: IntArray, seed: int, careful: bool = True
-) -> Callable[[np.ndarray], FloatArray]:
-    """Return a function of new rows that gives P by boosted trees, fitted to rows [n, P].
-
-    ``careful``: slower steps on fewer columns than scikit-learn's own, whose log loss on few rows
-    is far worse. They take one thread, as the models do.
-    """
-    predict = class_trees(x, y, seed, careful)
+def trees(x: np.ndarray, y: IntArray, seed: int) -> Callable[[np.ndarray], FloatArray]:
+    """Return a function of new rows that gives P by boosted trees, fitted to rows [n, P]."""
+    predict = class_trees(x, y, seed)
     return lambda new: predict(new)[:, 1]
 
 
 def class_trees(
     x: np.ndarray, y: IntArray, seed: int, careful: bool = True
 ) -> Callable[[np.ndarray], FloatArray]:
-    """Return a function of new rows that gives P [n, K] by boosted trees, fitted to K classes."""
+    """Return a function of new rows that gives P [n, K] by boosted trees, fitted to K classes.
+
+    ``careful``: slower steps on fewer columns than scikit-learn's own, whose log loss on few rows
+    is far worse. They take one thread, as the models do.
+    """
     # Workers load this module and grow no trees: scikit-learn takes a second of CPU to load.
     from sklearn.ensemble import HistGradientBoostingClassifier
 

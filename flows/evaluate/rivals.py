@@ -96,21 +96,21 @@ def compare(
     Rows of one ``group`` [n] are drawn together; ``base`` [n] is what the fit's mean gives, by
     default the same.
     """
-    own, unit = target.loss(truth, ours), 1.0
+    our_loss, unit = target.loss(truth, ours), 1.0
     if target.mean is not None:
         of_mean = target.mean(truth, np.ones(truth.size) if base is None else base)
         unit = float(target.loss(truth, of_mean).mean()) or 1.0
-    found = []
+    rivals = []
     for name, p in theirs.items():
         loss = target.loss(truth, p)
-        more = mean_of((loss - own) / unit, group)
+        more = mean_of((loss - our_loss) / unit, group)
         if target in (NUMBER, COUNT):
             rmse = float(np.sqrt(square_loss(truth, p).mean()))
-            found.append(Rival(name, rmse, more, explained=1.0 - float(loss.mean()) / unit))
+            rivals.append(Rival(name, rmse, more, explained=1.0 - float(loss.mean()) / unit))
         else:
             area = auroc_of(truth, p)
-            found.append(Rival(name, float(loss.mean()), more, auroc=area))
-    return tuple(sorted(found, key=lambda rival: rival.more.value))
+            rivals.append(Rival(name, float(loss.mean()), more, auroc=area))
+    return tuple(sorted(rivals, key=lambda rival: rival.more.value))
 
 
 def auroc_of(truth: FloatArray, p: FloatArray) -> float | None:

@@ -195,7 +195,7 @@ def of_label(
         called=int((wrong & (truth == 0)).sum()),
         bands=_bands(p, wrong, doubt),
         bins=bins,
-        off=sum(abs(one.observed - one.predicted) > 1.96 * one.error for one in bins),
+        off=sum(abs(b.observed - b.predicted) > 1.96 * b.error for b in bins),
         too_cautious=bool(pdtr(wrong.sum(), doubt.sum()) < 0.05),
         too_sure=bool(pdtrc(wrong.sum() - 1, doubt.sum()) < 0.05),
         rivals=compare(LABEL, truth, p, rivals, group),
@@ -270,19 +270,19 @@ def of_number(
     )
 
 
-def bins_of(predicted: FloatArray, truth: FloatArray, most: int = BINS) -> tuple[Bin, ...]:
-    """Cut rows by what is predicted into at most so many bins of about as many rows."""
-    edges = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, most + 1)))
-    place = np.clip(np.searchsorted(edges, predicted, side="right") - 1, 0, max(edges.size - 2, 0))
-    found = []
-    for b in np.unique(place):
-        own, y = predicted[place == b], truth[place == b]
+def bins_of(predicted: FloatArray, truth: FloatArray) -> tuple[Bin, ...]:
+    """Cut rows by what is predicted into at most `BINS` bins of about as many rows."""
+    edges = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, BINS + 1)))
+    bin_of = np.clip(np.searchsorted(edges, predicted, side="right") - 1, 0, max(edges.size - 2, 0))
+    bins = []
+    for b in np.unique(bin_of):
+        p, y = predicted[bin_of == b], truth[bin_of == b]
         centre = (y.sum() + 2.0) / (y.size + 4.0)  # Agresti and Coull: of some width at 0 and 1
         spread = centre * (1.0 - centre) / (y.size + 4.0)
         if not np.isin(truth, (0, 1)).all():
             spread = float(y.var(ddof=min(1, y.size - 1))) / y.size
-        found.append(Bin(float(own.mean()), float(y.mean()), float(np.sqrt(spread)), y.size))
-    return tuple(found)
+        bins.append(Bin(float(p.mean()), float(y.mean()), float(np.sqrt(spread)), y.size))
+    return tuple(bins)
 
 
 def _bands(p: FloatArray, wrong: np.ndarray, doubt: FloatArray) -> tuple[Band, ...]:
@@ -297,11 +297,11 @@ def _bands(p: FloatArray, wrong: np.ndarray, doubt: FloatArray) -> tuple[Band, .
     )
 
 
-def _root_of(one: Estimate) -> Estimate:
-    if one.low is None or one.high is None:
-        return Estimate(sqrt(one.value))
-    return Estimate(sqrt(one.value), sqrt(max(one.low, 0.0)), sqrt(one.high))
+def _root_of(square: Estimate) -> Estimate:
+    if square.low is None or square.high is None:
+        return Estimate(sqrt(square.value))
+    return Estimate(sqrt(square.value), sqrt(max(square.low, 0.0)), sqrt(square.high))
 
 
-def _not_below_zero(one: Estimate) -> Estimate:
-    return Estimate(one.value, None if one.low is None else max(one.low, 0.0), one.high)
+def _not_below_zero(loss: Estimate) -> Estimate:
+    return Estimate(loss.value, None if loss.low is None else max(loss.low, 0.0), loss.high)

@@ -50,30 +50,28 @@ class Threshold:
 def thresholds_of(truth: FloatArray, p: FloatArray, group: IntArray) -> tuple[Threshold, ...]:
     """Return the thresholds that differ, for labels of 0 and 1 [n], of both of which are some."""
     positive = truth == 1
-    found: list[Threshold] = []
-    for at in AT:
-        misses, alarms = p[positive] < at, p[~positive] >= at
+    listed: list[Threshold] = []
+    for level in AT:
+        misses, alarms = p[positive] < level, p[~positive] >= level
         counts = int(misses.sum()), int(alarms.sum())
-        if found and at not in ALWAYS and counts == (found[-1].missed, found[-1].alarms):
+        if listed and level not in ALWAYS and counts == (listed[-1].missed, listed[-1].alarms):
             continue
         shares = share_of(misses, group[positive]), share_of(alarms, group[~positive])
-        found.append(Threshold(at, 1.0 / at - 1.0, *counts, *shares, at in ALWAYS))
-    ends = _ends(found)
-    return tuple(
-        Threshold(**{**vars(one), "matters": one.matters or one.at in ends}) for one in found
-    )
+        listed.append(Threshold(level, 1.0 / level - 1.0, *counts, *shares, level in ALWAYS))
+    ends = _ends(listed)
+    return tuple(Threshold(**{**vars(t), "matters": t.matters or t.at in ends}) for t in listed)
 
 
-def _ends(found: Sequence[Threshold]) -> list[float]:
+def _ends(thresholds: Sequence[Threshold]) -> list[float]:
     """Return the highest that misses none and the lowest without a false alarm.
 
     One that calls what one of `ALWAYS` calls is left out.
     """
-    usual = [(one.missed, one.alarms) for one in found if one.matters]
-    none_missed = [one for one in found if one.missed == 0]
-    no_alarm = [one for one in found if one.alarms == 0]
+    usual = [(t.missed, t.alarms) for t in thresholds if t.matters]
+    none_missed = [t for t in thresholds if t.missed == 0]
+    no_alarm = [t for t in thresholds if t.alarms == 0]
     ends = none_missed[-1:] + no_alarm[:1]
-    return [one.at for one in ends if (one.missed, one.alarms) not in usual]
+    return [t.at for t in ends if (t.missed, t.alarms) not in usual]
 
 
 def called_at(p: FloatArray) -> IntArray:

@@ -117,7 +117,7 @@ def _credentials(block: str) -> dict[str, str]:
     try:
         require_server()  # else Prefect starts one that needs no password
         load: Any = Secret.load  # its signature does not show that it can be called directly
-        found = load(block, _sync=True).get()
+        secret = load(block, _sync=True).get()
     except InputError as error:
         raise RunError(f"the Prefect Secret block {block!r} cannot be read: {error}") from error
     except (ValueError, OSError, RuntimeError, PrefectException) as error:
@@ -125,12 +125,12 @@ def _credentials(block: str) -> dict[str, str]:
             f"the Prefect Secret block {block!r} cannot be read ({type(error).__name__}); create "
             "it on Prefect's page, or name another"
         ) from None
-    if isinstance(found, str):
+    if isinstance(secret, str):
         with suppress(ValueError):
-            found = json.loads(found)
-    if not isinstance(found, dict) or not {*_CREDENTIALS[:2]} <= set(found):
+            secret = json.loads(secret)
+    if not isinstance(secret, dict) or not {*_CREDENTIALS[:2]} <= set(secret):
         raise RunError(
             f"the Prefect Secret block {block!r} holds no credentials: expected JSON with "
             "aws_access_key_id and aws_secret_access_key"
         )
-    return {name.upper(): str(found[name]) for name in _CREDENTIALS if found.get(name)}
+    return {name.upper(): str(secret[name]) for name in _CREDENTIALS if secret.get(name)}

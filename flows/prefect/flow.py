@@ -116,8 +116,8 @@ class PipelineFlow(Flow[..., Any]):
 
     def validate_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters as the function takes them; refuse settings as the command does."""
-        kinds, given = get_type_hints(self.fn), {"settings", "compute"} & {*parameters}
-        made = {name: validated(kinds[name], parameters[name]) for name in given}
+        kinds, names = get_type_hints(self.fn), {"settings", "compute"} & {*parameters}
+        made = {name: validated(kinds[name], parameters[name]) for name in names}
         return super().validate_parameters({**parameters, **made})
 
     def with_options(self, **changes: Any) -> Any:

@@ -125,9 +125,9 @@ class Recorder:
     def _show_outcome(self, event: Published) -> None:
         record = event.record
         self._log(f"used {record.rows_kept:,} of {record.rows_read:,} rows")
-        for one in record.dropped:
-            names = ", ".join(one.examples[:3])
-            self._log(f"not used: {one.reason}: {one.count:,}" + (f" ({names})" if names else ""))
+        for loss in record.dropped:
+            names = ", ".join(loss.examples[:3])
+            self._log(f"not used: {loss.reason}: {loss.count:,}" + (f" ({names})" if names else ""))
         for warning in record.warnings:
             self._logger.warning("%s", escaped(warning))
         self._log(record.headline)

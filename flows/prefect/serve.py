@@ -92,42 +92,40 @@ class Plan(BaseModel):
 def read_plan(path: str) -> list[Deployment]:
     """Read the deployments of a plan; raise `InputError` with every fault in it."""
     content = read_yaml(path, "a YAML file of deployments")
-    found, faults = [], []
+    deployments, faults = [], []
     try:
         listed = Plan.model_validate(content).deployments
     except ValidationError as error:
-        raise InputError([_fault(Plan, path, content, one) for one in error.errors()]) from error
-    for number, own in enumerate(listed, start=1):
-        values = own if isinstance(own, dict) else {}
+        raise InputError([_fault(Plan, path, content, p) for p in error.errors()]) from error
+    for number, entry in enumerate(listed, start=1):
+        values = entry if isinstance(entry, dict) else {}
         where = f"{path}, deployment {values.get('name') or number}"
         faults += _settings_faults(where, values)
         try:
-            found.append(Deployment.model_validate(own))
+            deployments.append(Deployment.model_validate(entry))
         except ValidationError as error:
-            faults += [_fault(Deployment, where, own, one) for one in error.errors()]
-    names = Counter(f"{one.pipeline}/{one.name}" for one in found)
+            faults += [_fault(Deployment, where, entry, p) for p in error.errors()]
+    names = Counter(f"{d.pipeline}/{d.name}" for d in deployments)
     if twice := [name for name, count in names.items() if count > 1]:
         faults.append(
             Fault(path, "deployments with names of their own", f"{', '.join(twice)} twice")
         )
     if faults:
         raise InputError(list(dict.fromkeys(faults)))
-    return found
+    return deployments
 
 
 def _settings_faults(where: str, deployment: dict[str, Any]) -> list[Fault]:
     """List what is wrong with the settings of a deployment, where its pipeline is known."""
-    pipeline, given = deployment.get("pipeline"), deployment.get("settings")
-    if pipeline not in [*PIPELINES] or not isinstance(given, dict):
+    pipeline, settings = deployment.get("pipeline"), deployment.get("settings")
+    if pipeline not in [*PIPELINES] or not isinstance(settings, dict):
         return []
     try:
-        validated(pipeline_named(pipeline).settings, given)
+        validated(pipeline_named(pipeline).settings, settings)
     except InputError as error:
         return [
-            replace(
-                one, file=f"{where}, setting {one.column}" if one.column else where, column=None
-            )
-            for one in error.faults
+            replace(f, file=f"{where}, setting {f.column}" if f.column else where, column=None)
+            for f in error.faults
         ]
     return []
 
@@ -151,26 +149,26 @@ def serve(deployments: Sequence[Deployment], say: Callable[[str], None]) -> None
 
     say(f"Prefect's server: {require_server()}")
     runner = Stoppable(limit=len(deployments) + _LATE)
-    for one in deployments:
+    for deployment in deployments:
         runner.add_deployment(
             RunnerDeployment.from_entrypoint(
-                PIPELINES[one.pipeline].flow or f"flows.pipelines.{one.pipeline}",
-                name=one.name,
-                schedule=Cron(one.cron, one.timezone)
-                if one.cron
-                else Interval(timedelta(seconds=one.every or 0)),
+                PIPELINES[deployment.pipeline].flow or f"flows.pipelines.{deployment.pipeline}",
+                name=deployment.name,
+                schedule=Cron(deployment.cron, deployment.timezone)
+                if deployment.cron
+                else Interval(timedelta(seconds=deployment.every or 0)),
                 tags=["vbflows"],
                 parameters={
-                    "source": one.source,
-                    "target": one.target,
-                    "settings": one.settings,
-                    "compute": one.compute.model_dump(),
-                    "since": one.since,
+                    "source": deployment.source,
+                    "target": deployment.target,
+                    "settings": deployment.settings,
+                    "compute": deployment.compute.model_dump(),
+                    "since": deployment.since,
                     "resume": "auto",
                 },
             )
         )
-        say(f"{one.pipeline}/{one.name} {one.when}: {one.target}")
+        say(f"{deployment.pipeline}/{deployment.name} {deployment.when}: {deployment.target}")
     with suppress(KeyboardInterrupt):
         asyncio.run(runner.start())
 

@@ -77,11 +77,11 @@ class Comparison:
 
     def as_json(self, rows: bool = False) -> dict[str, Any]:
         """Return all as plain values, with the rows that changed on request."""
-        found: dict[str, Any] = to_jsonable_python(self, inf_nan_mode="null")
-        for one in found["moved"]:
+        values: dict[str, Any] = to_jsonable_python(self, inf_nan_mode="null")
+        for table in values["moved"]:
             if not rows:
-                del one["rows"]
-        return {"headline": headline(self), **found}
+                del table["rows"]
+        return {"headline": headline(self), **values}
 
 
 def compare(first: str, second: str, page: str = "") -> Comparison:
@@ -110,41 +110,41 @@ def compare(first: str, second: str, page: str = "") -> Comparison:
     )
 
 
-def headline(found: Comparison) -> str:
+def headline(comparison: Comparison) -> str:
     """Say which run is better where that was measured, else what moved."""
-    return render.headline("compare", found, _commands(found))
+    return render.headline("compare", comparison, _commands(comparison))
 
 
-def terminal(found: Comparison, rows: int) -> str:
+def terminal(comparison: Comparison, rows: int) -> str:
     """Return what the command prints, with at most so many rows of each table."""
-    return render.template("compare/terminal.txt.jinja", c=render.in_lines(found), most=rows)
+    return render.template("compare/terminal.txt.jinja", c=render.in_lines(comparison), most=rows)
 
 
-def page(found: Comparison) -> str:
+def page(comparison: Comparison) -> str:
     """Return the page."""
     return render.template(
         "compare/page.html.jinja",
-        c=found,
-        headline=headline(found),
-        caveat=render.caveat("compare", found, _commands(found)),
-        kicker=f"vbflows · compare · {found.pipeline}",
+        c=comparison,
+        headline=headline(comparison),
+        caveat=render.caveat("compare", comparison, _commands(comparison)),
+        kicker=f"vbflows · compare · {comparison.pipeline}",
         warnings=[],
-        footer=f"First: {found.first.root} · second: {found.second.root}",
-        file=f"compare-{found.first.run_id}-{found.second.run_id}",
-        run=_commands(found),
+        footer=f"First: {comparison.first.root} · second: {comparison.second.root}",
+        file=f"compare-{comparison.first.run_id}-{comparison.second.run_id}",
+        run=_commands(comparison),
         toc=[],
     )
 
 
-def write_page(found: Comparison, url: str) -> str:
+def write_page(comparison: Comparison, url: str) -> str:
     """Write the page to a file; return its address."""
     url = storage.absolute(url)
-    storage.write_bytes(url, page(found).encode())
+    storage.write_bytes(url, page(comparison).encode())
     return url
 
 
-def _commands(found: Comparison) -> Commands:
-    return Commands(found.pipeline, [], found.second.root, found.second.root, {})
+def _commands(comparison: Comparison) -> Commands:
+    return Commands(comparison.pipeline, [], comparison.second.root, comparison.second.root, {})
 
 
 def _side(paths: RunPaths, record: RunRecord, other: RunRecord, page: str) -> Side:
@@ -164,14 +164,14 @@ def _side(paths: RunPaths, record: RunRecord, other: RunRecord, page: str) -> Si
 
 def _changes(one: RunRecord, two: RunRecord, differing: list[str]) -> list[Change]:
     """List what differs: columns, settings, input, what was started from, versions."""
-    given = one.changed | two.changed
-    differing = sorted(differing, key=lambda name: (name not in given, name == "seed"))
+    changed = one.changed | two.changed
+    differing = sorted(differing, key=lambda name: (name not in changed, name == "seed"))
     columns = [record.settings.get("columns") or {} for record in (one, two)]
-    found = [
-        Change("column", name, *(str(setting(of.get(name))) for of in columns))
+    changes = [
+        Change("column", name, *(str(setting(c.get(name))) for c in columns))
         for name in _differing(*columns)
     ]
-    found += [
+    changes += [
         Change("setting", name, _setting(one, name), _setting(two, name))
         for name in differing
         if name != "columns"
@@ -179,16 +179,16 @@ def _changes(one: RunRecord, two: RunRecord, differing: list[str]) -> list[Chang
     prints = [sorted(file.fingerprint for file in record.inputs) for record in (one, two)]
     if prints[0] != prints[1]:
         sources = [storage.source_in_words(record.source) for record in (one, two)]
-        found.append(Change("input", "input", *sources))
+        changes.append(Change("input", "input", *sources))
     if one.fitted != two.fitted:
-        found.append(Change("fit", "fit", one.fitted or "", two.fitted or ""))
+        changes.append(Change("fit", "fit", one.fitted or "", two.fitted or ""))
     if one.since != two.since:
-        found.append(Change("start", "since", one.since or "", two.since or ""))
-    found += [
+        changes.append(Change("start", "since", one.since or "", two.since or ""))
+    changes += [
         Change("version", name, one.versions.get(name, ""), two.versions.get(name, ""))
         for name in _differing(one.versions, two.versions)
     ]
-    return found
+    return changes
 
 
 def _differing(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:

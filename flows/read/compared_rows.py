@@ -141,18 +141,16 @@ def pair_tested(
         both = first.join(second, key, join_type="inner", right_suffix=_SECOND).sort_by(key)
         if len(both) < 2 or not both[_LABEL].equals(both[_LABEL + _SECOND]):
             continue
-        predicted = [one for one in first.column_names if one not in (key, _LABEL, _GROUP)]
+        predicted = [column for column in first.column_names if column not in (key, _LABEL, _GROUP)]
         is_count = records[0].results.get("kind") == "count"
         truth, target = _truth_of(both[_LABEL], predicted, is_count)
-        p, q = (
-            _predictions(both, [f"{one}{suffix}" for one in predicted]) for suffix in ("", _SECOND)
-        )
+        p, q = (_predictions(both, [f"{c}{suffix}" for c in predicted]) for suffix in ("", _SECOND))
         group = np.arange(len(both))
         if _GROUP in both.column_names:
             named = pc.coalesce(both[_GROUP].cast(pa.string()), both[key])
             group = digests_of(named.to_pylist())
         (rival,) = compare(target, truth, q, {"first": p}, group)
-        losses = [float(target.loss(truth, one).mean()) for one in (p, q)]
+        losses = [float(target.loss(truth, x).mean()) for x in (p, q)]
         measure = MEASURES[target]
         if measure == "RMSE":
             losses = [loss**0.5 for loss in losses]
@@ -171,8 +169,8 @@ def pair_tested(
 
 def moved_rows(first: RunPaths, second: RunPaths) -> tuple[Moved, ...]:
     """Compare all tables that both runs have and whose rows have names; selections first."""
-    found = [_moved(name, first, second) for name in _shared_tables(first, second)]
-    return tuple(sorted(filter(None, found), key=lambda one: one.selected is None))
+    tables = [_moved(name, first, second) for name in _shared_tables(first, second)]
+    return tuple(sorted(filter(None, tables), key=lambda table: table.selected is None))
 
 
 def _shared_tables(first: RunPaths, second: RunPaths) -> list[str]:
@@ -184,29 +182,29 @@ def _tested(paths: RunPaths, name: str, is_score: bool) -> pa.Table | None:
     """Read the rows that a run predicts without their label: name, label, group and predictions."""
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     names = storage.parquet_file(urls[0]).schema_arrow.names
-    own = [one for one in names if one.startswith(_THIS_MODEL)]
-    chances = own or [one for one in names if one == "probability" or one.startswith(_CHANCE)]
-    predicted = chances or [one for one in names if one == _PREDICTED]
-    if _LABEL not in names or not predicted or not (own or _HELD_OUT in names):
+    tested_columns = [c for c in names if c.startswith(_THIS_MODEL)]
+    chances = tested_columns or [c for c in names if c == "probability" or c.startswith(_CHANCE)]
+    predicted = chances or [c for c in names if c == _PREDICTED]
+    if _LABEL not in names or not predicted or not (tested_columns or _HELD_OUT in names):
         return None
-    without = [one.replace("probability", _WITHOUT, 1) for one in predicted]
+    without = [c.replace("probability", _WITHOUT, 1) for c in predicted]
     if len(predicted) == 1 and (predicted == [_PREDICTED] or without[0] not in names):
         without = [_WITHOUT]
     without = without if {*without} <= {*names} else []
     label = "level" if "level" in names and chances else _LABEL
-    groups = [one for one in (_GROUP, "unit") if one in names][:1]
-    held_out = [] if own else [_HELD_OUT]
+    groups = [c for c in (_GROUP, "unit") if c in names][:1]
+    held_out = [] if tested_columns else [_HELD_OUT]
     tables = []
     for url in urls:
         part = storage.read_table(url, [names[0], label, *held_out, *groups, *predicted, *without])
         known = part[label].is_valid()
-        values = [part[one] for one in predicted]
-        tested = known if own or is_score else pc.and_(known, part[_HELD_OUT])
+        values = [part[c] for c in predicted]
+        tested = known if tested_columns or is_score else pc.and_(known, part[_HELD_OUT])
         if without:
             tested = pc.or_(tested, pc.and_(known, part[without[0]].is_valid()))
             values = [pc.coalesce(part[w], v) for w, v in zip(without, values, strict=True)]
-        columns = [part[names[0]], part[label], *(part[one] for one in groups), *values]
-        plain = [one.replace(_THIS_MODEL, _CHANCE) for one in predicted]
+        columns = [part[names[0]], part[label], *(part[c] for c in groups), *values]
+        plain = [c.replace(_THIS_MODEL, _CHANCE) for c in predicted]
         titles = [names[0], _LABEL, *[_GROUP for _ in groups], *plain]
         tables.append(pa.table(columns, titles).filter(tested))
     return pa.concat_tables(tables)
@@ -218,17 +216,17 @@ def _truth_of(
     """Return the truth as numbers, and how it is measured."""
     if predicted == [_PREDICTED]:
         return label.to_numpy().astype(float), COUNT if is_count else NUMBER
-    given = np.array([cell(one).casefold() for one in label.to_pylist()])
-    names = [one.removeprefix(_CHANCE).casefold() for one in predicted]
+    labels = np.array([cell(value).casefold() for value in label.to_pylist()])
+    names = [column.removeprefix(_CHANCE).casefold() for column in predicted]
     if predicted == ["probability"]:
-        return (given == "1").astype(float), LABEL
+        return (labels == "1").astype(float), LABEL
     if len(names) == 1:
-        return (given == names[0]).astype(float), LABEL
-    return np.array([names.index(one) for one in given], float), CLASSES
+        return (labels == names[0]).astype(float), LABEL
+    return np.array([names.index(text) for text in labels], float), CLASSES
 
 
 def _predictions(rows: pa.Table, columns: Sequence[str]) -> FloatArray:
-    values = np.column_stack([rows[one].to_numpy().astype(float) for one in columns])
+    values = np.column_stack([rows[column].to_numpy().astype(float) for column in columns])
     return values[:, 0] if len(columns) == 1 else values
 
 
@@ -296,20 +294,20 @@ def _list(
 ) -> Iterator[MovedRow]:
     """Yield the rows that changed: of a selection the most probable first, else the farthest."""
     order = {"added": np.nan_to_num(q), "dropped": np.nan_to_num(p)}
-    given = [one for one in (_LABEL, _OBSERVED) if one in both.column_names]
-    for what, held in kinds.items():
-        places = np.flatnonzero(held)
+    labels = [column for column in (_LABEL, _OBSERVED) if column in both.column_names]
+    for what, changed in kinds.items():
+        places = np.flatnonzero(changed)
         by = order.get(what, np.abs(np.nan_to_num(q) - np.nan_to_num(p)))
         places = places[np.argsort(-by[places], kind="stable")][:LISTED]
         rows = both.take(pa.array(places, pa.int64())).to_pylist()
         for row, place in zip(rows, places, strict=True):
-            truth = [row[f"{one}{end}"] for one in given for end in ("", _SECOND)]
+            truth = [row[f"{column}{end}"] for column in labels for end in ("", _SECOND)]
             yield MovedRow(
                 {key: cell(row[key]) for key in keys},
                 what,
                 float(p[place]) if np.isfinite(p[place]) else None,
                 float(q[place]) if np.isfinite(q[place]) else None,
-                next((cell(one) for one in truth if one is not None), ""),
+                next((cell(value) for value in truth if value is not None), ""),
             )
 
 
@@ -330,21 +328,21 @@ def _read(paths: RunPaths, name: str) -> _Rows | None:
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     schema = storage.parquet_file(urls[0]).schema_arrow
     chance = probability_in(schema.names)
-    column = chance or next((one for one in schema.names if one == _PREDICTED), "")
+    column = chance or next((c for c in schema.names if c == _PREDICTED), "")
     if not column or not pa.types.is_floating(schema.field(column).type):
         return None
-    given = [one for one in (_LABEL, _OBSERVED) if one in schema.names][:1]
-    keys = _before_numbers(schema, given)
+    labels = [c for c in (_LABEL, _OBSERVED) if c in schema.names][:1]
+    keys = _before_numbers(schema, labels)
     if not keys:
         return None
     conditions = selection_in(schema.names)
     without = [_WITHOUT] if _WITHOUT in schema.names else []
-    used = [*keys, *given, *(one.partition("=")[0] for one in conditions), *without, column]
+    used = [*keys, *labels, *(c.partition("=")[0] for c in conditions), *without, column]
     tables: list[pa.Table] = []
     for url in urls:
         part = storage.read_table(url, list(dict.fromkeys(used)))
         value = pc.coalesce(part[_WITHOUT], part[column]) if without else part[column]
-        columns = {one: part[one] for one in (*keys, *given)}
+        columns = {c: part[c] for c in (*keys, *labels)}
         if conditions:
             columns[_SELECTED] = _holds(part, conditions)
         columns |= {_VALUE: value, _HERE: pa.repeat(True, len(part))}
@@ -352,24 +350,24 @@ def _read(paths: RunPaths, name: str) -> _Rows | None:
         if sum(map(len, tables)) >= MOST_ROWS:
             break
     table = pa.concat_tables(tables).slice(0, MOST_ROWS)
-    for place, key in enumerate(keys):
+    for index, key in enumerate(keys):
         if pa.types.is_string(table[key].type):
-            table = table.set_column(place, key, pc.fill_null(table[key], ""))
+            table = table.set_column(index, key, pc.fill_null(table[key], ""))
     return _Rows(
         table,
         keys,
         column,
-        {one.name: one.label or one.name.replace("_", " ") for one in described(schema)},
+        {c.name: c.label or c.name.replace("_", " ") for c in described(schema)},
         bool(chance),
         bool(conditions),
     )
 
 
-def _before_numbers(schema: pa.Schema, given: Sequence[str]) -> list[str]:
+def _before_numbers(schema: pa.Schema, labels: Sequence[str]) -> list[str]:
     """Return the columns of text, and of places, that stand before the first number."""
     keys = []
     for field in schema:
-        if field.name in given:
+        if field.name in labels:
             continue
         if pa.types.is_floating(field.type):
             break
@@ -380,12 +378,12 @@ def _before_numbers(schema: pa.Schema, given: Sequence[str]) -> list[str]:
 
 def _holds(part: pa.Table, conditions: Sequence[str]) -> pa.ChunkedArray:
     """Return whether each row holds all conditions ``column=value``."""
-    found = pa.scalar(True)
+    all_hold = pa.scalar(True)
     for condition in conditions:
         name, _, value = condition.partition("=")
         holds = pc.equal(part[name], True if value == "yes" else value)
-        found = pc.and_(found, pc.fill_null(holds, False))
-    return found
+        all_hold = pc.and_(all_hold, pc.fill_null(holds, False))
+    return all_hold
 
 
 def _naming(one: _Rows, two: _Rows) -> list[str]:

@@ -34,7 +34,7 @@ def tables_of(paths: RunPaths) -> list[str]:
 
 def described_tables(paths: RunPaths) -> list[tuple[str, str, str]]:
     """Return the name of each table, how many rows it has, and its meaning as its files have it."""
-    found = []
+    tables = []
     for name in tables_of(paths):
         urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
         files = [storage.parquet_file(url) for url in urls[:_LOOKED_AT]]
@@ -43,8 +43,8 @@ def described_tables(paths: RunPaths) -> list[tuple[str, str, str]]:
         if len(urls) > _LOOKED_AT:
             count += f" in the first {_LOOKED_AT} of {len(urls):,} files"
         meaning = (files[0].schema_arrow.metadata or {}).get(b"meaning", b"").decode()
-        found.append((name, count, meaning))
-    return found
+        tables.append((name, count, meaning))
+    return tables
 
 
 _LOOKED_AT = 64  # files of a table
@@ -75,7 +75,7 @@ def order_of(columns: Sequence[str]) -> str:
     >>> order_of(["category", "probability", "ratio"])
     'ratio'
     """
-    named = next((one for one in ("ratio", "feature_1") if one in columns), "")
+    named = next((column for column in ("ratio", "feature_1") if column in columns), "")
     return named if named == "ratio" else probability_in(columns) or named
 
 
@@ -87,7 +87,7 @@ def selection_in(columns: Sequence[str]) -> tuple[str, ...]:
     >>> selection_in(["id", "called", "filter"]), selection_in(["id"])
     (('called=yes', 'filter=PASS'), ())
     """
-    return next((one for one in SELECTED if all(c.partition("=")[0] in columns for c in one)), ())
+    return next((s for s in SELECTED if all(c.partition("=")[0] in columns for c in s)), ())
 
 
 def rows_of(
@@ -127,19 +127,19 @@ def rows_of(
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     schema = storage.parquet_file(urls[0]).schema_arrow
     known_last = [(NEW[0].partition("=")[0], "ascending")] if not by else []
-    known_last = [one for one in known_last if one[0] in schema.names]
+    known_last = [key for key in known_last if key[0] in schema.names]
     by = by or order_of(schema.names)
     column = by.removeprefix("-")
     single = [f.name for f in schema if not pa.types.is_nested(f.type)]
     if by:
         _require(column, single, name, schema.names)
-    wanted = [one.strip() for one in columns.split(",")] if columns else schema.names
-    for one in wanted:
-        _require(one, schema.names, name)
+    wanted = [c.strip() for c in columns.split(",")] if columns else schema.names
+    for wanted_column in wanted:
+        _require(wanted_column, schema.names, name)
     holds = [_condition(text, schema, single, name) for text in where]
     order = "ascending" if by.startswith("-") else "descending"
     ranks = [*known_last, (column, order)] if by else []
-    keys = list(dict.fromkeys(one for one, _ in (*ranks, *holds)))
+    keys = list(dict.fromkeys(key for key, _ in (*ranks, *holds)))
     kept, count = pa.table([pa.array([], pa.int64())] * 2, [_PART, _ROW]), 0
     for number, url in enumerate(urls):
         if len(kept) >= most and not (counted or by):
@@ -168,12 +168,12 @@ def no_rows(paths: RunPaths, name: str, where: Sequence[str]) -> str:
         ):
             continue
         column = column.strip()
-        found = rows_of(paths, name, "", _LOOKED, column, counted=False)[0][column].to_pylist()
-        others = list(dict.fromkeys(map(cell, found)))
+        cells = rows_of(paths, name, "", _LOOKED, column, counted=False)[0][column].to_pylist()
+        others = list(dict.fromkeys(map(cell, cells)))
         if not others:
             break
         if len(others) == 1:
-            where = "every row" if len(found) < _LOOKED else f"the first {_LOOKED:,} rows"
+            where = "every row" if len(cells) < _LOOKED else f"the first {_LOOKED:,} rows"
             return f"no rows: {column} is {others[0] or 'empty'} in {where}"
         known = did_you_mean(value, others) or f"there are {named(others)}"
         return f"no rows: no {column} is {value}; {unclosed(value) or known}"
@@ -187,14 +187,14 @@ _PART, _ROW = " part", " row"  # of a row: the number of its part, and its own t
 def _rows_in(url: str, part: int, keys: Sequence[str]) -> pa.Table:
     """Return where the rows of a part are, and their values of some columns."""
     if keys:
-        found = storage.read_table(url, keys)
-        number = len(found)
+        rows = storage.read_table(url, keys)
+        number = len(rows)
     else:
-        found, number = None, storage.parquet_file(url).metadata.num_rows
+        rows, number = None, storage.parquet_file(url).metadata.num_rows
     places = [pa.repeat(part, number), pa.array(np.arange(number))]
-    if found is None:
+    if rows is None:
         return pa.table(places, [_PART, _ROW])
-    return found.append_column(_PART, places[0]).append_column(_ROW, places[1])
+    return rows.append_column(_PART, places[0]).append_column(_ROW, places[1])
 
 
 def _read_rows(
@@ -216,7 +216,7 @@ def first_table(paths: RunPaths) -> tuple[str, str]:
     That is one with rows, of these one with a selection (of several the one with most rows), else
     one with a probability or a prediction, else the first; empty texts where there is none.
     """
-    found = []
+    candidates = []
     for name in tables_of(paths):
         files = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
         columns = storage.parquet_file(files[0]).schema_arrow.names
@@ -227,8 +227,8 @@ def first_table(paths: RunPaths) -> tuple[str, str]:
         if chosen:
             options.append("--selected")
         order = (not rows, not chosen, not ranked, -rows if chosen else 0)
-        found.append((*order, name, " ".join(options)))
-    return min(found)[-2:] if found else ("", "")
+        candidates.append((*order, name, " ".join(options)))
+    return min(candidates)[-2:] if candidates else ("", "")
 
 
 def rows_command(paths: RunPaths, run: str) -> str:
@@ -262,13 +262,13 @@ def columns_of(paths: RunPaths, name: str) -> list[ColumnOfTable]:
 
 def described(schema: pa.Schema) -> list[ColumnOfTable]:
     """Return the columns of a schema with the meanings that are stored with them."""
-    found = []
-    for one in schema:
-        stored = {key.decode(): text.decode() for key, text in (one.metadata or {}).items()}
+    columns = []
+    for field in schema:
+        stored = {key.decode(): text.decode() for key, text in (field.metadata or {}).items()}
         unit = f" ({stored['unit']})" if stored.get("unit") else ""
         label, meaning = stored.get("label", ""), stored.get("meaning", "") + unit
-        found.append(ColumnOfTable(one.name, _type_in_words(one.type), meaning, label))
-    return found
+        columns.append(ColumnOfTable(field.name, _type_in_words(field.type), meaning, label))
+    return columns
 
 
 def _type_in_words(kind: pa.DataType) -> str:
@@ -285,7 +285,7 @@ def _type_in_words(kind: pa.DataType) -> str:
         pa.types.is_floating: "number",
         pa.types.is_string: "text",
     }
-    return next((said for holds, said in words.items() if holds(kind)), str(kind))
+    return next((word for holds, word in words.items() if holds(kind)), str(kind))
 
 
 def _require_table(paths: RunPaths, name: str) -> None:
@@ -320,24 +320,24 @@ def _condition(
         if parts and parts[2] in "<>":
             remedy = f"write {parts[1].strip()}{parts[2]}{parts[3].removeprefix('=').strip()}"
         raise InputError.of("--where", expected, repr(text), remedy=remedy)
-    column, relation, given = (part.strip() for part in parts.groups())
+    column, relation, operand = (part.strip() for part in parts.groups())
     _require(column, single, table, schema.names)
     field, kind = pc.field(column), schema.field(column).type
-    if relation == "=" and not given:
+    if relation == "=" and not operand:
         return column, field.is_null()
-    value: bool | float | str | None = given
+    value: bool | float | str | None = operand
     if pa.types.is_boolean(kind):
-        value = _FLAGS.get(given.lower())
-    elif pa.types.is_int8(kind) and given.lower() in _FLAGS:  # a label, kept as 1 or 0
-        value = float(_FLAGS[given.lower()])
+        value = _FLAGS.get(operand.lower())
+    elif pa.types.is_int8(kind) and operand.lower() in _FLAGS:  # a label, kept as 1 or 0
+        value = float(_FLAGS[operand.lower()])
     elif not pa.types.is_string(kind):
         try:
-            value = float(given)
+            value = float(operand)
         except ValueError:
             value = None
     if value is None:
         expected = "yes or no" if pa.types.is_boolean(kind) else "a number"
-        raise InputError.of("--where", expected, repr(given), column)
+        raise InputError.of("--where", expected, repr(operand), column)
     return column, {"=": field == value, "<": field < value, ">": field > value}[relation]
 
 
@@ -348,22 +348,22 @@ def conditions(paths: RunPaths, name: str, new: bool, selected: bool) -> list[st
     """
     if not (new or selected) or name not in tables_of(paths):  # `rows_of` says so
         return []
-    columns = [one.name for one in columns_of(paths, name)]
-    found: list[str] = []
+    columns = [c.name for c in columns_of(paths, name)]
+    chosen: list[str] = []
     for wanted, option, choices in ((new, "--new", (NEW,)), (selected, "--selected", SELECTED)):
         if not wanted:
             continue
-        having = [one for one in choices if one[0].partition("=")[0] in columns]
+        having = [choice for choice in choices if choice[0].partition("=")[0] in columns]
         if not having:
-            names = " or ".join(one[0].partition("=")[0] for one in choices)
+            names = " or ".join(choice[0].partition("=")[0] for choice in choices)
             raise InputError.of(
                 f"table {name}",
                 f"a column {names} for {option}",
                 f"only {', '.join(columns)}",
                 remedy="use --where COLUMN=VALUE",
             )
-        found += having[0]
-    return found
+        chosen += having[0]
+    return chosen
 
 
 def parts_of(paths: RunPaths, name: str) -> list[str]:
@@ -386,9 +386,9 @@ def cell(value: Any) -> str:
     if isinstance(value, float):
         return ">0.9999" if 0.99995 <= value < 1.0 else f"{value:.4g}"
     if isinstance(value, list):
-        return ", ".join(cell(one) for one in value)
+        return ", ".join(cell(item) for item in value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}={cell(one)}" for name, one in value.items())
+        return ", ".join(f"{name}={cell(item)}" for name, item in value.items())
     return str(value)
 
 

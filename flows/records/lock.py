@@ -231,14 +231,14 @@ def claim(store: str, run_id: str, timeout: float = TIMEOUT, flow_run: str = "")
     if store in _held:
         yield _held[store]
         return
-    held = Claim(store, run_id, flow_run)
-    held.acquire(timeout)
-    _held[store] = held
+    claimed = Claim(store, run_id, flow_run)
+    claimed.acquire(timeout)
+    _held[store] = claimed
     try:
-        yield held
+        yield claimed
     finally:
         del _held[store]
-        held.release()
+        claimed.release()
 
 
 def is_part_of(name: str) -> bool:

@@ -152,10 +152,10 @@ def total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
 def unsaid(dropped: Sequence[Dropped], warnings: Sequence[str]) -> list[Dropped]:
     """Return what no warning says with its numbers, such as "12 of 40", and its first example."""
     return [
-        one
-        for one in dropped
+        loss
+        for loss in dropped
         if not any(
-            f"{one.count:,} of {one.of:,} " in text and "".join(one.examples[:1]) in text
+            f"{loss.count:,} of {loss.of:,} " in text and "".join(loss.examples[:1]) in text
             for text in warnings
         )
     ]
@@ -265,12 +265,12 @@ def new_run_id(now: datetime | None = None) -> str:
 
 def versions() -> dict[str, str]:
     """Versions of Python, of vbflows, and of all packages that it names and finds installed."""
-    found = {"python": platform.python_version(), "vbflows": metadata.version("vbflows")}
+    installed = {"python": platform.python_version(), "vbflows": metadata.version("vbflows")}
     needed = [text for text in metadata.requires("vbflows") or () if not text.endswith(_TOOLS)]
     for name in (re.split(r"[^\w.-]", text)[0] for text in needed):
         with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            installed[name] = metadata.version(name)
+    return installed
 
 
 def peak_memory() -> int:
@@ -282,7 +282,7 @@ def peak_memory() -> int:
 def write_posterior(paths: RunPaths, q: State, parameters: Sequence[Parameter]) -> None:
     """Write the global parameters for machines (.npz), and those worth reading (Parquet)."""
     storage.write_bytes(storage.join(paths.root, "posterior", "q.npz"), to_bytes(q))
-    table = pa.Table.from_pylist([vars(one) for one in parameters], schema=POSTERIOR.arrow)
+    table = pa.Table.from_pylist([vars(p) for p in parameters], schema=POSTERIOR.arrow)
     storage.write_table(storage.join(paths.root, "posterior", "parameters.parquet"), table)
 
 

@@ -23,9 +23,9 @@ class Shortened(Protocol):
 
 def as_results(answer: Any) -> dict[str, Any]:
     """Return an answer as plain values; what is no number is null."""
-    kept = answer.shortened() if isinstance(answer, Shortened) else answer
-    found: dict[str, Any] = to_jsonable_python(kept, inf_nan_mode="null")
-    return found
+    shown = answer.shortened() if isinstance(answer, Shortened) else answer
+    values: dict[str, Any] = to_jsonable_python(shown, inf_nan_mode="null")
+    return values
 
 
 def of_results(settings: type[RunSettings], results: dict[str, Any]) -> Any:

@@ -41,11 +41,11 @@ class Commands:
         >>> Commands("bags", ["a.csv"], "out", "out/runs/1", {"seed": 2}).again("held_out=0.3")
         'vbflows bags a.csv out --set seed=2 --set held_out=0.3'
         """
-        given = dict(self.changed) | dict(one.split("=", 1) for one in settings)
+        changed = dict(self.changed) | dict(assignment.split("=", 1) for assignment in settings)
         words = ["vbflows", self.family, *self.files, self.target]
-        for name, yours in (given.pop("columns", None) or {}).items():
+        for name, yours in (changed.pop("columns", None) or {}).items():
             words += ["--column", f"{name}={yours}"]
-        for name, value in given.items():
+        for name, value in changed.items():
             text = value
             if not isinstance(value, str):
                 text = json.dumps(value, default=str).removesuffix(".0")

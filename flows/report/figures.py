@@ -42,13 +42,13 @@ def count(n: float) -> Figure:
     return Figure(f"{n:,.0f}", n)
 
 
-def share(part: float, of: float = 1.0) -> Figure:
+def share(part: float, whole: float = 1.0) -> Figure:
     r"""Write a share.
 
     >>> share(44, 49), share(0.001), share(0.999), share(0.0)
     ('90\xa0%', '< 1\xa0%', '> 99\xa0%', '0\xa0%')
     """
-    value = 100.0 * part / of if of else 0.0
+    value = 100.0 * part / whole if whole else 0.0
     text = f"{value:.0f}\u00a0%"
     if 0.0 < value < 0.5:
         text = "< 1\u00a0%"
@@ -83,7 +83,7 @@ def one_in(p: float) -> Figure:
     return Figure(f"1 in {many:,.0f}" if many <= 1e6 else "below 1 in 1,000,000", p)
 
 
-def places(one: Estimate) -> int:
+def places(estimate: Estimate) -> int:
     """Return the decimals of an estimate: two figures of its interval's half.
 
     Beyond four decimals are those of a small number that is clearly not 0.
@@ -93,10 +93,10 @@ def places(one: Estimate) -> int:
     >>> places(Estimate(9.8e-5, 8.7e-5, 10.9e-5)), places(Estimate(1e-5, -2e-5, 4e-5))
     (6, 4)
     """
-    if one.low is None or one.high is None:
+    if estimate.low is None or estimate.high is None:
         return 3
-    half = max(0.5 * (one.high - one.low), 1e-9)
-    most = max(4, 2 - floor(log10(abs(one.value)))) if abs(one.value) > 2.0 * half else 4
+    half = max(0.5 * (estimate.high - estimate.low), 1e-9)
+    most = max(4, 2 - floor(log10(abs(estimate.value)))) if abs(estimate.value) > 2.0 * half else 4
     return min(max(1 - floor(log10(half)), 0), most)
 
 
@@ -123,41 +123,41 @@ def short_number(x: float | None) -> Figure:
     return Figure(f"{x:,.0f}" if abs(x) >= 1000.0 else f"{x:.3g}", x)
 
 
-def ends(one: Estimate, digits: int | None = None, sign: bool = False) -> str:
+def ends(estimate: Estimate, digits: int | None = None, sign: bool = False) -> str:
     """Write an interval; nothing where there is none.
 
     >>> ends(Estimate(0.0, -0.0546, 0.0532))
     '-0.055 to 0.053'
     """
-    if one.low is None:
+    if estimate.low is None:
         return ""
-    digits = places(one) if digits is None else digits
-    return f"{fixed(one.low, digits, sign)} to {fixed(one.high, digits, sign)}"
+    digits = places(estimate) if digits is None else digits
+    return f"{fixed(estimate.low, digits, sign)} to {fixed(estimate.high, digits, sign)}"
 
 
-def verdict(one: Estimate) -> Verdict:
+def verdict(estimate: Estimate) -> Verdict:
     """Say whether an estimate is above 0, below, or neither, as it is printed.
 
     >>> [verdict(Estimate(*d)) for d in ((0.08, 0.005, 0.17), (0.02, 0.0001, 0.04))]
     ['above', 'neither']
     """
-    if one.low is None or one.high is None:
+    if estimate.low is None or estimate.high is None:
         return "neither"
-    digits = places(one)
-    if round(one.low, digits) > 0.0:
+    digits = places(estimate)
+    if round(estimate.low, digits) > 0.0:
         return "above"
-    return "below" if round(one.high, digits) < 0.0 else "neither"
+    return "below" if round(estimate.high, digits) < 0.0 else "neither"
 
 
-def negative(one: Estimate) -> Estimate:
+def negative(estimate: Estimate) -> Estimate:
     """Return minus an estimate.
 
     >>> negative(Estimate(1.0, 0.5, 2.0))
     Estimate(value=-1.0, low=-2.0, high=-0.5)
     """
-    if one.low is None or one.high is None:
-        return Estimate(-one.value)
-    return Estimate(-one.value, -one.high, -one.low)
+    if estimate.low is None or estimate.high is None:
+        return Estimate(-estimate.value)
+    return Estimate(-estimate.value, -estimate.high, -estimate.low)
 
 
 def plural(n: float, one: str, more: str = "") -> str:
@@ -254,8 +254,8 @@ def aligned(text: str) -> str:
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:
-    plain = [one.strip("<>+-% \u00a0").replace(",", "").replace(".", "") for one in cells]
-    return bool(plain) and all(one.isdigit() or not one for one in plain)
+    plain = [cell.strip("<>+-% \u00a0").replace(",", "").replace(".", "") for cell in cells]
+    return bool(plain) and all(cell.isdigit() or not cell for cell in plain)
 
 
 def setting(value: object) -> object:
@@ -267,10 +267,10 @@ def setting(value: object) -> object:
     'features=64: f0, f1, f2, ...'
     """
     if isinstance(value, Mapping):
-        parts = ((name, _first_of(str(one).split(","))) for name, one in value.items())
-        return ", ".join(f"{name}={one}" for name, one in parts) or "none"
+        parts = ((name, _first_of(str(part).split(","))) for name, part in value.items())
+        return ", ".join(f"{name}={v}" for name, v in parts) or "none"
     if isinstance(value, (list, tuple)):
-        return _first_of([str(one) for one in value]) or "none"
+        return _first_of([str(v) for v in value]) or "none"
     return "none" if value is None else value
 
 

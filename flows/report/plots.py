@@ -258,7 +258,7 @@ def agreement(
     title: str,
 ) -> Spec:
     """Plot means of numbers against predictions, with 95 % intervals, and where both are equal."""
-    at, mean, half, n = (np.asarray(v, float) for v in (x, y, error, counts))
+    predicted, mean, half, n = (np.asarray(v, float) for v in (x, y, error, counts))
     half = 1.96 * half
     points = [
         {
@@ -269,9 +269,9 @@ def agreement(
             "tip": f"{x_label} {a:.4g}: {y_label} {m:.4g} "
             f"({m - h:.4g} to {m + h:.4g}; n = {k:,.0f})",
         }
-        for a, m, h, k in zip(at, mean, half, n, strict=True)
+        for a, m, h, k in zip(predicted, mean, half, n, strict=True)
     ]
-    ends = [float(v) for v in (at.min(), at.max())] if at.size else [0.0, 1.0]
+    ends = [float(v) for v in (predicted.min(), predicted.max())] if predicted.size else [0.0, 1.0]
     diagonal = _layer([{"x": v, "y": v} for v in ends], "line", style="ink")
     return _chart(
         title,
@@ -292,10 +292,10 @@ def scatter(
     diagonal: bool = False,
 ) -> Spec:
     """Plot points (x, y, name, series); ``diagonal``: with a line on which x and y are equal."""
-    series = list(dict.fromkeys(of for _, _, _, of in points))
+    series = list(dict.fromkeys(name_of_series for _, _, _, name_of_series in points))
     rows = [
-        {"x": x, "y": y, "series": of, "tip": f"{name}: {x:.4g}, {y:.4g}"}
-        for x, y, name, of in points
+        {"x": x, "y": y, "series": name_of_series, "tip": f"{name}: {x:.4g}, {y:.4g}"}
+        for x, y, name, name_of_series in points
     ]
     layers = [_layer(rows, "point", color=_series(series, field="series"))]
     if diagonal:
@@ -465,7 +465,7 @@ def _by_label(
     """Return a chart with one row for each label; equal labels keep a row each."""
     spec = _chart(title, layers, x, _labels("labels"), {"step": step}, how=how)
     spec["autosize"] = {"type": "fit-x", "contains": "padding"}
-    return spec | {"params": [{"name": "labels", "value": [escaped(one) for one in labels]}]}
+    return spec | {"params": [{"name": "labels", "value": [escaped(label) for label in labels]}]}
 
 
 def _labels(names: str) -> Spec:

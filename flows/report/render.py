@@ -144,12 +144,12 @@ def in_lines(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_copy(update=in_lines(dict(value)))
     if is_dataclass(value) and not isinstance(value, type):
-        own = {one.name: in_lines(getattr(value, one.name)) for one in fields(value) if one.init}
-        return replace(value, **own)
+        changed = {f.name: in_lines(getattr(value, f.name)) for f in fields(value) if f.init}
+        return replace(value, **changed)
     if isinstance(value, Mapping):
-        return {in_lines(key): in_lines(one) for key, one in value.items()}
+        return {in_lines(key): in_lines(v) for key, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(in_lines(one) for one in value)
+        return type(value)(in_lines(v) for v in value)
     return value
 
 
@@ -182,8 +182,8 @@ def lines_of(family: str, macro: str, *given: Any) -> list[str]:
 def say(family: str, macro: str, answer: Any, *more: Any) -> str:
     """Return what a macro of a family's words makes of an answer; nothing without the macro."""
     words = environment(_package(answer)).get_template(f"{family}/words.jinja").module
-    found = getattr(words, macro, None)
-    return "" if found is None else str(found(answer, *more))
+    function = getattr(words, macro, None)
+    return "" if function is None else str(function(answer, *more))
 
 
 def _package(answer: Any) -> str:
@@ -244,9 +244,9 @@ def environment(package: str = "flows") -> Environment:
         def join_path(self, template: str, parent: str) -> str:
             return template.replace(WORDS, ESCAPED) if ".html" in parent else template
 
-    own = [] if package == "flows" else [PackageLoader(package)]
+    loaders = [] if package == "flows" else [PackageLoader(package)]
     made = Escaping(
-        loader=Words([PackageLoader("flows.report"), *own]),
+        loader=Words([PackageLoader("flows.report"), *loaders]),
         autoescape=lambda name: name is not None and ".html" in name,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -255,7 +255,7 @@ def environment(package: str = "flows") -> Environment:
     made.filters |= figures.FILTERS
     made.filters |= {"digest": digest, "slug": _slug, "quoted": shlex.quote}
     made.filters |= {"markdown": as_markdown, "markdown_table": as_markdown_table}
-    made.tests["below"] = lambda one: figures.verdict(one) == "below"
+    made.tests["below"] = lambda estimate: figures.verdict(estimate) == "below"
     made.globals |= {
         "plots": plots,
         "pattern": pattern,
@@ -311,7 +311,7 @@ def headings(table: str) -> dict[str, str]:
     """
     module, _, name = table.partition(":")
     columns = getattr(import_module(module), name).columns
-    return {one.name: one.label or one.name.replace("_", " ") for one in columns}
+    return {column.name: column.label or column.name.replace("_", " ") for column in columns}
 
 
 def link_to_report(run: RunPaths, page: str) -> str:

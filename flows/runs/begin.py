@@ -93,12 +93,12 @@ def begin_score(
     require_memory()
     refuse_secrets(fitted, *storage.given(source), target, compute)
     with reached(compute.s3), one_thread(), ExitStack() as ends:
-        of, record = open_run(fitted)
+        fitted_paths, record = open_run(fitted)
         ends.enter_context(_workers_for(record.pipeline, compute))
         family = pipeline_named(record.pipeline)
         paths = RunPaths(storage.absolute(target), new_run_id())
-        settings = _settings_of(family, of, record)
-        run = Run(family, source, paths, settings, Events(), compute, fitted=of)
+        settings = _settings_of(family, fitted_paths, record)
+        run = Run(family, source, paths, settings, Events(), compute, fitted=fitted_paths)
         run.changed = record.changed
         with _followed(run):
             yield run
@@ -202,7 +202,7 @@ def _settings_of(family: Family, fitted: RunPaths, record: RunRecord) -> RunSett
     """Return the settings of a fit for new rows, which are scored alike whatever they weigh."""
     # New data may have a table of their own with a line a file.
     gone = (WEIGHT, FILE)
-    columns = {own: name for own, name in record.settings["columns"].items() if own not in gone}
+    columns = {role: name for role, name in record.settings["columns"].items() if role not in gone}
     known = {k: v for k, v in record.settings.items() if not k.startswith("file_")}
     try:
         return family.settings(**known | {"columns": columns})
@@ -215,11 +215,11 @@ def _settings_of(family: Family, fitted: RunPaths, record: RunRecord) -> RunSett
         ) from error
 
 
-def refuse_secrets(*given: str | BaseModel) -> None:
+def refuse_secrets(*values: str | BaseModel) -> None:
     """Refuse URLs with secrets before Prefect and run.json record them, in settings too."""
     try:
-        for one in given:
-            for text in _texts(one.model_dump() if isinstance(one, BaseModel) else one):
+        for value in values:
+            for text in _texts(value.model_dump() if isinstance(value, BaseModel) else value):
                 storage.refuse_secrets(text)
     except StorageError as error:
         raise InputError.of("command line", "a URL without secrets", str(error)) from error
@@ -229,10 +229,10 @@ def _texts(value: object) -> Iterator[str]:
     """Yield the texts in a setting's plain value."""
     if isinstance(value, str):
         yield value
-    own = value.values() if isinstance(value, Mapping) else value
-    if isinstance(own, Collection) and not isinstance(own, str | bytes):
-        for one in own:
-            yield from _texts(one)
+    parts = value.values() if isinstance(value, Mapping) else value
+    if isinstance(parts, Collection) and not isinstance(parts, str | bytes):
+        for part in parts:
+            yield from _texts(part)
 
 
 HEADROOM = 512 * 2**20  # bytes of address space that the libraries of a run take, and some data

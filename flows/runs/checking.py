@@ -84,10 +84,10 @@ def look_at_files(run: Run, rows: bool = False) -> None:
             parts, faults = [], faults or [*error.faults]
         calls = [partial(_check, part, run.family, run.settings) for part in parts]
         try:
-            found = in_threads(calls, storage.looks_at_once(run.files), run.on_progress("check"))
+            checked = in_threads(calls, storage.looks_at_once(run.files), run.on_progress("check"))
         finally:
             storage.release_decoded()
-        run.checked = _add_up(run, [piece for pieces in found for piece in pieces])
+        run.checked = _add_up(run, [piece for pieces in checked for piece in pieces])
         _refuse(run, _faults(run, run.checked, rows=bool(parts)) or faults)
 
 
@@ -99,8 +99,8 @@ def _check(part: Part, family: Family, settings: RunSettings) -> tuple[CheckedPi
 def _refuse_unknown_names(run: Run) -> None:
     """Refuse settings that name columns which no file has; new data may lack some of a fit's."""
     settings = run.settings
-    columns_of = {own: name for own, name in settings.columns.items() if own != FILE}
-    named = [(name, f"for {own}") for own, name in columns_of.items()]
+    columns_of = {role: name for role, name in settings.columns.items() if role != FILE}
+    named = [(name, f"for {role}") for role, name in columns_of.items()]
     for option in ("exclude", "include"):
         named += [(name, f"to {option}") for name in getattr(settings, option, ())]
     if not named or run.fitted is not None:
@@ -115,12 +115,12 @@ def _refuse_unknown_names(run: Run) -> None:
             columns |= dict.fromkeys(storage.parquet_file(file.url).schema_arrow.names)
     faults = []
     for name, why in named:
-        if not columns or name == FILE or any(matches(one, name) for one in columns):
+        if not columns or name == FILE or any(matches(column, name) for column in columns):
             continue
         remedy = f"{did_you_mean(name, columns) or 'correct the name.'} The columns are "
         remedy += listed([*columns], 8)
-        if (own := why.removeprefix("for ")) in columns and name in ours:
-            remedy = f"did you mean --column {name}={own}? It is OURS=YOURS"
+        if (role := why.removeprefix("for ")) in columns and name in ours:
+            remedy = f"did you mean --column {name}={role}? It is OURS=YOURS"
         where = storage.source_in_words(run.source)
         faults.append(Fault(where, "", f"no column {name} {why}", remedy=remedy))
     _raise(faults)
@@ -143,20 +143,20 @@ def _unknown_columns(pipeline: str, table: Table, named: Iterable[str]) -> list[
 
 def file_warnings(run: Run) -> list[str]:
     """Say what was found out of the files' form and is not plain: encodings, names, lines."""
-    found: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+    by_note: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
     with reading_of(run.family, run.settings), storage.sharing(run.files):
         for file in run.files:
             with suppress(StorageError):  # a sample sheet is read by other rules than a table
                 for note, counts in storage.file_notes(file.url):
-                    found.setdefault(note, []).append((file.url, counts))
+                    by_note.setdefault(note, []).append((file.url, counts))
         of_files = unmatched(run.files, run.settings)
-    said = [] if of_files is None else lines_of("input", "lines", of_files)
-    for note, of_note in found.items():
+    warnings = [] if of_files is None else lines_of("input", "lines", of_files)
+    for note, of_note in by_note.items():
         (first, *others), counts = zip(*of_note, strict=True)
         sentence = note.format(*map(sum, zip(*counts, strict=True))) if counts[0] else note
         more = f" and {len(others):,} more" if others else ""
-        said.append(f"{storage.shown(first)}{more}: {sentence}.")
-    return said
+        warnings.append(f"{storage.shown(first)}{more}: {sentence}.")
+    return warnings
 
 
 def accept(run: Run) -> None:
@@ -164,15 +164,15 @@ def accept(run: Run) -> None:
 
     What only has its header read in `Run.checked` is then checked.
     """
-    run.checked = _add_up(run, [piece for one in run.ingested for piece in one.checked])
-    refused = [fault for one in run.ingested for fault in one.faults]
+    run.checked = _add_up(run, [piece for part in run.ingested for piece in part.checked])
+    refused = [fault for part in run.ingested for fault in part.faults]
     _refuse(run, _faults(run, run.checked, rows=not refused) or refused)
 
 
-def _add_up(run: Run, found: Sequence[CheckedPiece]) -> list[Checked]:
+def _add_up(run: Run, checked: Sequence[CheckedPiece]) -> list[Checked]:
     """Return the checks of all files, of which some rows' are given."""
     pieces: dict[str, list[CheckedPiece]] = {}
-    for piece in found:
+    for piece in checked:
         pieces.setdefault(piece.url, []).append(piece)
     return [
         run.family.merge(file, header, pieces[file.url], run.settings)
@@ -195,27 +195,26 @@ def refuse_unused(run: Run) -> None:
         Fault(where, expected, f"{lost.reason}: {lost.count:,}", remedy=remedy)
         for lost in all_dropped(run)
     ]
-    for one in run.prepared.columns:
-        if not one.left_out:
+    for c in run.prepared.columns:
+        if not c.left_out:
             continue
-        expected, remedy = "every column to be used (strict)", f"exclude it (--exclude {one.name})"
-        faults.append(Fault(where, expected, one.used, one.name, remedy=remedy))
+        expected, remedy = "every column to be used (strict)", f"exclude it (--exclude {c.name})"
+        faults.append(Fault(where, expected, c.used, c.name, remedy=remedy))
     _raise(faults)
 
 
 def loss_warnings(run: Run) -> list[str]:
     """Say of what more than a tenth was not used, and what is the likely cause."""
     return [
-        f"{one.count:,} of {one.of:,} ({100 * one.count / one.of:.0f} %) not used: {one.reason}. "
-        f"{one.cause}."
-        for one in all_dropped(run)
-        if one.is_large and one.cause
+        f"{d.count:,} of {d.of:,} ({100 * d.count / d.of:.0f} %) not used: {d.reason}. {d.cause}."
+        for d in all_dropped(run)
+        if d.is_large and d.cause
     ]
 
 
 def all_dropped(run: Run) -> list[Dropped]:
     """Return what ingest and prepare could not use, added up."""
-    return total_dropped([*(d for one in run.ingested for d in one.dropped), *run.prepared.dropped])
+    return total_dropped([*(d for p in run.ingested for d in p.dropped), *run.prepared.dropped])
 
 
 def _refuse(run: Run, faults: Sequence[Fault]) -> None:
@@ -267,7 +266,7 @@ def _look_at(file: InputFile, family: Family, settings: RunSettings) -> Checked:
 def _faults(run: Run, checked: Sequence[Checked], rows: bool = True) -> list[Fault]:
     """List the faults of files, else those between them, else (of ``rows``) what a fit lacks."""
     # Once each: what the settings name is looked at with every file.
-    faults = list(dict.fromkeys(fault for one in checked for fault in one.faults))
+    faults = list(dict.fromkeys(fault for file in checked for fault in file.faults))
     faults = faults or run.family.validate_dataset(run.files, checked)
     if run.fitted is not None:
         faults = [_without_option(fault) for fault in faults]

@@ -62,10 +62,10 @@ def find(run: Run) -> Since | None:
         run.events.say("partitions has no effect with since: rows_per_partition cuts each file")
     began = read_request(run.paths) if run.is_resume and run.since == LATEST else None
     base = run.since if began is None or began.since is None else began.since
-    found = look_up(run.family, run.paths.target, base, run.settings) if base else Since()
-    if found.earlier is None:
+    since = look_up(run.family, run.paths.target, base, run.settings) if base else Since()
+    if since.earlier is None:
         run.events.say(f"since {run.since}: {run.paths.target} has no earlier run, so all is read")
-    return found
+    return since
 
 
 def look_up(family: Family, target: str, since: str, settings: RunSettings) -> Since:
@@ -85,20 +85,20 @@ def look_up(family: Family, target: str, since: str, settings: RunSettings) -> S
     if different := _differences(family, record, settings):
         note = f"Nothing of run {paths.run_id} could be used: it had {different}."
         return Since(record, notes=[note])
-    found = Since(record, storage.join(paths.root, "posterior", "q.npz"))
+    base = Since(record, storage.join(paths.root, "posterior", "q.npz"))
     try:
         manifest = json_files.read(_manifest(paths), Manifest)
-        found.known = {part.fingerprint: part for part in manifest.parts}
+        base.known = {part.fingerprint: part for part in manifest.parts}
     except storage.TransientStorageError:
         raise
     except StorageError:
-        found.notes.append(
+        base.notes.append(
             f"Run {paths.run_id} kept no partitions to reuse (without since, or by an earlier "
             "version), so all were read again."
         )
-    if not storage.exists(found.start or ""):
-        found.start = None
-    return found
+    if not storage.exists(base.start or ""):
+        base.start = None
+    return base
 
 
 def unchanged(run: Run) -> RunPaths | None:
@@ -110,10 +110,10 @@ def unchanged(run: Run) -> RunPaths | None:
     if not (record.converged and since.start and since.known):
         return None
     before = cache_relevant(run.family.settings(**record.settings), everything)
-    read = {(one.url, one.fingerprint) for one in record.inputs}
+    read = {(file.url, file.fingerprint) for file in record.inputs}
     if (
         before == cache_relevant(run.settings, everything)
-        and {(one.url, one.fingerprint) for one in run.files} == read
+        and {(file.url, file.fingerprint) for file in run.files} == read
         and {part.fingerprint for part in run.parts} == {*since.known}
     ):
         return RunPaths(run.paths.target, record.run_id)
@@ -135,8 +135,8 @@ def cut(run: Run) -> list[Part]:
         groups = _packed(run, groups, alone)
     parts: list[Part] = []
     for group in sorted(groups, key=lambda g: min(files[i].url for i in g)):
-        found = family.plan([files[i] for i in group], [checked[i] for i in group], alone)
-        parts += [Part(len(parts) + k, part.slices) for k, part in enumerate(found)]
+        planned = family.plan([files[i] for i in group], [checked[i] for i in group], alone)
+        parts += [Part(len(parts) + k, part.slices) for k, part in enumerate(planned)]
     return parts
 
 
@@ -152,19 +152,19 @@ def _packed(run: Run, groups: list[list[int]], settings: RunSettings) -> list[li
     known = {} if run.earlier is None else run.earlier.known
     for part in known.values():
         if part.urls and all(url in small for url in part.urls):
-            own = [small[url] for url in part.urls]
+            members = [small[url] for url in part.urls]
             again = run.family.plan(
-                [run.files[i] for i in own], [run.checked[i] for i in own], settings
+                [run.files[i] for i in members], [run.checked[i] for i in members], settings
             )
-            if [one.fingerprint for one in again] == [part.fingerprint]:
+            if [new.fingerprint for new in again] == [part.fingerprint]:
                 packed.append([small.pop(url) for url in part.urls])
-    rows, held = 0, list[int]()
+    rows, together = 0, list[int]()
     for _, i in sorted(small.items()):
-        if held and (len(held) == _MANY or rows + run.checked[i].rows > most):
-            packed.append(held)
-            rows, held = 0, []
-        rows, held = rows + run.checked[i].rows, [*held, i]
-    return [*packed, held] if held else packed
+        if together and (len(together) == _MANY or rows + run.checked[i].rows > most):
+            packed.append(together)
+            rows, together = 0, []
+        rows, together = rows + run.checked[i].rows, [*together, i]
+    return [*packed, together] if together else packed
 
 
 def ingest(run: Run) -> list[Ingested]:
@@ -271,13 +271,13 @@ def runs_needed_by(paths: RunPaths) -> set[str]:
 
 def _outputs(work: str) -> dict[int, list[str]]:
     """Return the files of a run's working folders, by partition: ``folder.suffix``."""
-    found: dict[int, list[str]] = {}
+    by_part: dict[int, list[str]] = {}
     for folder in storage.names(work):
         for name in storage.names(storage.join(work, folder)):
             match = _PART.fullmatch(name)
             if match:
-                found.setdefault(int(match[1]), []).append(f"{folder}.{match[2]}")
-    return found
+                by_part.setdefault(int(match[1]), []).append(f"{folder}.{match[2]}")
+    return by_part
 
 
 def _working(work: str, name: str, index: int) -> str:
@@ -335,18 +335,18 @@ def ingest_parts(run: Run, parts: Sequence[Part]) -> list[Ingested]:
     settings = json.dumps(cache_relevant(run.settings))
     groups, count = [], min(_MOST_GROUPS, len(parts))
     for k in range(count):
-        own = parts[len(parts) * k // count : len(parts) * (k + 1) // count]
+        members = parts[len(parts) * k // count : len(parts) * (k + 1) // count]
         # With the index: what a part leaves is stored under it.
-        of = (f"{part.index}:{part.fingerprint}" for part in own)
-        key = key_of("ingest", run.family.name, settings, *of)
-        contents = storage.small_files.to_send(files_in(own)) if run.compute.size else {}
-        groups.append(_Group(own, key, contents))
+        marks = (f"{part.index}:{part.fingerprint}" for part in members)
+        key = key_of("ingest", run.family.name, settings, *marks)
+        contents = storage.small_files.to_send(files_in(members)) if run.compute.size else {}
+        groups.append(_Group(members, key, contents))
     storage.delete(_mark(run.paths))  # of an attempt before
     try:
-        found = run.each("ingest", _ingested, groups, run.family, run.settings, run.paths)
+        by_group = run.each("ingest", _ingested, groups, run.family, run.settings, run.paths)
     finally:
         storage.release_decoded()
-    return [result for group in found for result in group]
+    return [result for group in by_group for result in group]
 
 
 def _ingested(
@@ -369,7 +369,7 @@ def _ingested(
     made = _Kept(key=group.key, result=_made(group, family, settings, paths))
     content = json_files.dumped(made)
     storage.write_bytes(url, content)
-    if any(one.faults for one in made.result):
+    if any(part.faults for part in made.result):
         storage.write_bytes(_mark(paths), b"")
     return json_files.parsed(content, _Kept, url).result  # as it will be read again
 
@@ -388,7 +388,7 @@ def _made(
         for part in group.parts:
             storage.fetch_ahead([s.url for s in part.slices])
             try:
-                if paths is None or any(one.faults for one in made):
+                if paths is None or any(m.faults for m in made):
                     made.append(Ingested(part.rows, 0, checked=family.check(part, settings)))
                 else:
                     made.append(family.ingest(part, settings, paths))

@@ -42,14 +42,14 @@ def runs_of(target: str) -> list[Listed]:
     """List the runs below a target, the newest first; raise `InputError` if there are none."""
     url = storage.absolute(target)
     try:
-        found = [_listed(RunPaths(url, name)) for name in sorted(names_of_runs(url), reverse=True)]
+        runs = [_listed(RunPaths(url, name)) for name in sorted(names_of_runs(url), reverse=True)]
     except storage.TransientStorageError:
         raise
     except StorageError as error:
         raise InputError.of(
             storage.shown(target), "a target that can be listed", str(error)
         ) from error
-    if not found:
+    if not runs:
         what, remedy = "a folder without runs", None
         above, _, run_id = url.rpartition("/")
         if above.endswith("/runs"):
@@ -58,7 +58,7 @@ def runs_of(target: str) -> list[Listed]:
         elif not storage.exists(url):
             what = "no such folder"
         raise InputError.of(storage.shown(target), "a target with runs", what, remedy=remedy)
-    return found
+    return runs
 
 
 def as_json(target: str, runs: Sequence[Listed]) -> dict[str, Any]:
@@ -93,7 +93,10 @@ def prune(target: str, keep: int) -> list[str]:
         and (run.state != REMAINS or (latest is not None and run.run_id < latest))
     ]
     for run_id in removed:
-        _remove(RunPaths(url, run_id))
+        paths = RunPaths(url, run_id)
+        if storage.is_own(paths.root, RUN):
+            storage.delete(paths.file("run.json"))  # first: nobody opens what is half removed
+            storage.remove_own(paths.root, RUN)
     return removed
 
 
@@ -104,13 +107,6 @@ def _needed(paths: RunPaths) -> set[str]:
     for run_id in {paths.run_id, *needed}:
         needed |= runs_needed_by(RunPaths(paths.target, run_id))
     return needed
-
-
-def _remove(paths: RunPaths) -> None:
-    """Remove a run: first its record, so that nobody opens what is half removed."""
-    if storage.is_own(paths.root, RUN):
-        storage.delete(paths.file("run.json"))
-        storage.remove_own(paths.root, RUN)
 
 
 def _listed(paths: RunPaths) -> Listed:

@@ -56,7 +56,7 @@ def publish(run: Run) -> dict[str, Any]:
     shown = _answer(run, model, q, summaries)
     storage.write_bytes(shown.report, render.page(shown).encode())
     # What is printed is made before: once it is published, a run cannot fail.
-    found = _numbers(run.paths, shown.record) | {"text": render.terminal(shown)}
+    outcome = _numbers(run.paths, shown.record) | {"text": render.terminal(shown)}
     published = Published(shown.record, shown.report, render.markdown(shown))
     run.verify()
     refuse_removed(run.paths)
@@ -64,7 +64,7 @@ def publish(run: Run) -> dict[str, Any]:
     run.complete = True  # another attempt has only to name it the latest
     mark_latest(run.paths, shown.record)
     run.events.emit(published)
-    return found
+    return outcome
 
 
 def _answer(run: Run, model: Any, q: Any, summaries: Sequence[Any]) -> render.Shown:
@@ -108,9 +108,9 @@ def _answer(run: Run, model: Any, q: Any, summaries: Sequence[Any]) -> render.Sh
     )
 
 
-def _record(run: Run, headline: str, results: dict[str, Any], said: Sequence[str]) -> RunRecord:
+def _record(run: Run, headline: str, results: dict[str, Any], doubts: Sequence[str]) -> RunRecord:
     fit, objective = run.fit, objective_of(run.model, run.q)
-    warnings = [*run.file_warnings, *run.prepared.warnings, *loss_warnings(run), *said]
+    warnings = [*run.file_warnings, *run.prepared.warnings, *loss_warnings(run), *doubts]
     warnings += [] if run.earlier is None else run.earlier.notes
     if fit is not None and not fit.converged:
         what = "It was stopped" if objective in DRAWN else f"The {objective} had not converged"
@@ -127,9 +127,9 @@ def _record(run: Run, headline: str, results: dict[str, Any], said: Sequence[str
         seconds=time.perf_counter() - run.clock,
         peak_memory_bytes=peak_memory(),
         inputs=run.inputs,
-        rows_read=sum(one.rows_read for one in run.ingested),
-        rows_kept=sum(one.rows_kept for one in run.ingested)
-        - sum(one.count for one in run.prepared.dropped),
+        rows_read=sum(part.rows_read for part in run.ingested),
+        rows_kept=sum(part.rows_kept for part in run.ingested)
+        - sum(d.count for d in run.prepared.dropped),
         dropped=all_dropped(run),
         partitions=len(run.prepared.partitions),
         workers=run.options.workers or run.compute.size,
@@ -176,8 +176,8 @@ def _numbers(paths: RunPaths, record: RunRecord) -> dict[str, Any]:
         "rows_kept": record.rows_kept,
         "warnings": record.warnings,
         "notes": record.notes,
-        "columns": [asdict(one) for one in record.columns],
-        "dropped": [one.model_dump() for one in record.dropped],
+        "columns": [asdict(c) for c in record.columns],
+        "dropped": [d.model_dump() for d in record.dropped],
         "results": record.results,
     }
 
@@ -185,8 +185,8 @@ def _numbers(paths: RunPaths, record: RunRecord) -> dict[str, Any]:
 def outcome_of_complete(run: Run) -> dict[str, Any]:
     """Publish a run that was complete when it was stopped, unless nothing is new since."""
     record = read_record(run.paths)
-    said = f"No new files since run {record.run_id}; nothing to do."
+    headline = f"No new files since run {record.run_id}; nothing to do."
     if run.begun or run.is_resume:
-        said = publish_complete(run)
-    text = f"{said}\n{render.terminal(shown_of(run.paths, record))}"
-    return {**_numbers(run.paths, record), "headline": said, "text": text}
+        headline = publish_complete(run)
+    text = f"{headline}\n{render.terminal(shown_of(run.paths, record))}"
+    return {**_numbers(run.paths, record), "headline": headline, "text": text}

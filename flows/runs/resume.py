@@ -227,8 +227,8 @@ def unfinished(target: str) -> Iterator[RunPaths]:
 
 
 def _is_unfinished(paths: RunPaths) -> bool:
-    own = storage.is_own(paths.root, RUN) and not storage.is_link(paths.work)
-    return own and storage.exists(paths.work)
+    ours = storage.is_own(paths.root, RUN) and not storage.is_link(paths.work)
+    return ours and storage.exists(paths.work)
 
 
 def is_complete(paths: RunPaths) -> bool:

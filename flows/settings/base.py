@@ -53,7 +53,7 @@ class S3Access(BaseModel):
 
     def environment(self) -> dict[str, str]:
         """Return these settings as environment variables."""
-        found = {
+        variables = {
             "AWS_ENDPOINT_URL": self.endpoint_url,
             "AWS_ENDPOINT_URL_S3": self.endpoint_url,
             "AWS_CA_BUNDLE": self.ca_file,
@@ -65,7 +65,7 @@ class S3Access(BaseModel):
             "VBFLOWS_S3_SSE": self.sse,
             "VBFLOWS_S3_SSE_KMS_KEY_ID": self.sse_kms_key_id,
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in variables.items() if value is not None}
 
 
 _ADDRESS = re.compile(r"(tcp|tls)://[^\s/:]+:\d+/?|(tcp|tls)://\[[0-9a-fA-F:]+\]:\d+")
@@ -100,15 +100,15 @@ class _Form:
     def __get_pydantic_json_schema__(
         cls, core: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        found = handler(core)
-        schema = handler.resolve_ref_schema(found)
+        reference = handler(core)
+        schema = handler.resolve_ref_schema(reference)
         fields = schema.get("properties", {})
         for position, name in enumerate(cls.order()):
             fields[name]["position"] = position
         for field in fields.values():
             for choice in field.get("anyOf", ()):
                 choice.setdefault("title", _KINDS.get(choice.get("type", ""), "choice"))
-        return found
+        return reference
 
     @classmethod
     def order(cls) -> list[str]:
@@ -188,25 +188,25 @@ class RunSettings(_Form, BaseModel):
 
     def defaults(self) -> dict[str, str]:
         """Return what each setting means that is empty, as it is by default."""
-        decided, found = self.decided(), {}
+        decided, meanings = self.decided(), {}
         for name, field in type(self).model_fields.items():
             if getattr(self, name) == field.default and field.default in (None, (), "", {}):
                 words = _EMPTY.search(field.description or "")
-                found[name] = f"default ({words[1]})" if words else "none"
-                found[name] = f"{decided[name]} (default)" if name in decided else found[name]
-        return found
+                meanings[name] = f"default ({words[1]})" if words else "none"
+                meanings[name] = f"{decided[name]} (default)" if name in decided else meanings[name]
+        return meanings
 
     def changed(self) -> dict[str, Any]:
         """Return the settings that give these: no defaults, nothing that the others decide."""
         kind = type(self)
         defaults = kind().model_dump()
-        given = {n: value for n, value in self.model_dump().items() if value != defaults[n]}
-        for name in list(given):
-            rest = {n: value for n, value in given.items() if n != name}
+        changed = {n: value for n, value in self.model_dump().items() if value != defaults[n]}
+        for name in list(changed):
+            rest = {n: value for n, value in changed.items() if n != name}
             with suppress(ValidationError):
                 if kind.model_validate(rest) == self:
-                    given = rest
-        return given
+                    changed = rest
+        return changed
 
     partitioning: ClassVar[frozenset[str]] = frozenset()
     """Settings that decide which partitions there are, and nothing of what one is made into."""
@@ -280,8 +280,8 @@ def in_order(kind: type) -> list[str]:
     if not issubclass(kind, BaseModel):
         return []
     common = RunSettings.model_fields if issubclass(kind, RunSettings) else {}
-    own = {name: place for place, name in enumerate(kind.__annotations__)}
-    return sorted(kind.model_fields, key=lambda name: (name in common, own.get(name, len(own))))
+    rank = {name: place for place, name in enumerate(kind.__annotations__)}
+    return sorted(kind.model_fields, key=lambda name: (name in common, rank.get(name, len(rank))))
 
 
 def grouped(settings: type[RunSettings]) -> dict[str, list[str]]:
@@ -295,11 +295,11 @@ def grouped(settings: type[RunSettings]) -> dict[str, list[str]]:
         for name, members in vars(kind).get("groups", {}).items():
             group.update(dict.fromkeys(members, name))
     group.update(dict.fromkeys(settings.first, FIRST))
-    found: dict[str, list[str]] = {name: [] for name in GROUPS}
+    groups: dict[str, list[str]] = {name: [] for name in GROUPS}
     for name in (*settings.first, *in_order(settings)):
         if name in group:
-            found[group.pop(name)].append(name)
-    return {name: members for name, members in found.items() if members}
+            groups[group.pop(name)].append(name)
+    return {name: members for name, members in groups.items() if members}
 
 
 class ComputeSettings(_Form, BaseModel):
@@ -370,13 +370,13 @@ def _as_meant(settings: type[BaseModel], name: str, value: Any) -> Any:
     """Read lists and percentages as people type them: a,b as two texts, 35% as 0.35."""
     field = settings.model_fields.get(name)
     if name == "columns" and isinstance(value, dict):
-        several = {own: names for own, names in value.items() if isinstance(names, list | tuple)}
-        return value | {own: ",".join(map(str, names)) for own, names in several.items()}
+        several = {role: names for role, names in value.items() if isinstance(names, list | tuple)}
+        return value | {role: ",".join(map(str, names)) for role, names in several.items()}
     if field is not None and field.annotation == _LIST_OF_TEXTS:
         if isinstance(value, str):
             return [part.strip() for part in value.split(",") if part.strip()]
         if isinstance(value, list | tuple):
-            return [_plain(one) for one in value]
+            return [_plain(entry) for entry in value]
         return [_plain(value)] if _is_number(value) else value
     if field is not None and field.annotation == (str | None) and _is_number(value):
         return _plain(value)
@@ -406,11 +406,11 @@ def _share(settings: type[BaseModel], name: str, value: Any) -> Any:
 
 def _bytes(text: str) -> float | None:
     """Return the bytes of a size such as 4GiB; None if it is none."""
-    found = _SIZE.fullmatch(text.strip())
-    if found is None or (found[4] and not found[3]):
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or (match[4] and not match[3]):
         return None
-    power = " kmgtp".index(found[3].lower() or " ")
-    size: float = float(found[1] + (found[2] or "")) * (1024 if found[4] else 1000) ** power
+    power = " kmgtp".index(match[3].lower() or " ")
+    size: float = float(match[1] + (match[2] or "")) * (1024 if match[4] else 1000) ** power
     return size
 
 
@@ -425,11 +425,11 @@ def declared(*options: type, base: type[RunSettings] = RunSettings) -> type[RunS
     base
         Settings that the pipeline has beyond those.
     """
-    found: dict[str, Any] = {}
+    declarations: dict[str, Any] = {}
     for kind in options:
         hints = get_type_hints(kind)
-        for one in fields(kind):
-            ends = one.metadata["range"].given()
-            field = Field(one.default, description=one.metadata["meaning"], **ends)
-            found[one.name] = (hints[one.name], field)
-    return create_model("Declared", __base__=base, **found)
+        for option in fields(kind):
+            ends = option.metadata["range"].given()
+            field = Field(option.default, description=option.metadata["meaning"], **ends)
+            declarations[option.name] = (hints[option.name], field)
+    return create_model("Declared", __base__=base, **declarations)

@@ -79,10 +79,10 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
         if text.strip():
             values[key.strip()] = _value(assignment, text, _takes_text(settings, key.strip()))
         texts[key.strip()] = text.strip()
-    own = {key: value for key, value in given.items() if value is not None}
-    if isinstance(values.get("columns"), dict) and "columns" in own:
-        own["columns"] = {**values["columns"], **own["columns"]}
-    values.update(own)
+    options = {key: value for key, value in given.items() if value is not None}
+    if isinstance(values.get("columns"), dict) and "columns" in options:
+        options["columns"] = {**values["columns"], **options["columns"]}
+    values.update(options)
     try:
         return settings.model_validate(values)
     except ValidationError as error:
@@ -95,7 +95,7 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
         }
         as_text = {
             key: texts[key]
-            for key in meant & (texts.keys() - own.keys())
+            for key in meant & (texts.keys() - options.keys())
             if not texts[key].startswith(("[", "{"))
         }
     return validated(settings, {**values, **as_text})
@@ -111,23 +111,23 @@ def columns(assignments: list[str] | None) -> dict[str, str] | None:
     """
     if not assignments:
         return None
-    found: dict[str, str] = {}
+    named: dict[str, str] = {}
     for assignment in assignments:
         ours, equals, yours = (part.strip() for part in assignment.partition("="))
         if not (ours and equals and yours):
             raise InputError.of(
                 "--column", "OURS=YOURS", shown(assignment), remedy="write --column text=Abstract"
             )
-        if found.get(ours, yours) != yours:
+        if named.get(ours, yours) != yours:
             raise InputError.of(
                 "--column",
                 f"one column for {ours}",
-                f"{found[ours]} and {yours}",
+                f"{named[ours]} and {yours}",
                 ours,
                 remedy=f"run once for each {ours}, with the other column in --exclude",
             )
-        found[ours] = yours
-    return found
+        named[ours] = yours
+    return named
 
 
 def _takes_text(settings: type[BaseModel], name: str) -> bool:
@@ -178,18 +178,18 @@ def _read_config(path: str) -> dict[str, Any]:
 
 def faults_of(settings: type[BaseModel], error: ValidationError) -> list[Fault]:
     """Return what is wrong with settings; of a value that may be of several types, one fault."""
-    found: dict[str, Fault] = {}
+    faults: dict[str, Fault] = {}
     for problem in error.errors():
         fault = _fault(settings, problem)
         name = str(problem["loc"][0]) if problem["loc"] else ""
         field = settings.model_fields.get(name)
         of_types = field is not None and len(problem["loc"]) > 1 and _is_union(field.annotation)
-        key = name if of_types else str(len(found))
+        key = name if of_types else str(len(faults))
         if of_types:
-            before = f"{found[name].expected} or " if name in found else ""
+            before = f"{faults[name].expected} or " if name in faults else ""
             fault = replace(fault, column=name, expected=f"{before}{fault.expected}")
-        found[key] = fault
-    return list(found.values())
+        faults[key] = fault
+    return list(faults.values())
 
 
 def _is_union(annotation: Any) -> bool:
@@ -207,8 +207,8 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
         remedy: str | None = meant or f"known are: {', '.join(sorted(settings.model_fields))}"
         if issubclass(settings, RunSettings):
             meant = _of_another(name) or meant
-            own = _pipeline_of(settings)
-            remedy = f"{f'{meant} ' if meant else ''}vbflows {own} --help-all lists its settings"
+            owner = _pipeline_of(settings)
+            remedy = f"{f'{meant} ' if meant else ''}vbflows {owner} --help-all lists its settings"
         return Fault("settings", "a known setting", name[:80], name, remedy=remedy)
     if problem["type"] == "value_error":
         return Fault("settings", "", problem["msg"].removeprefix("Value error, "))
@@ -218,12 +218,12 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
 
 def _of_another(name: str) -> str:
     """Say which pipelines have a setting of this name; empty where none has."""
-    kinds, found = [*RunSettings.__subclasses__()], set[str]()
+    kinds, pipelines = [*RunSettings.__subclasses__()], set[str]()
     for kind in kinds:  # which grow
         kinds += kind.__subclasses__()
         if name in kind.model_fields and (pipeline := _pipeline_of(kind)) != "PIPELINE":
-            found.add(pipeline)
-    names = sorted(found)
+            pipelines.add(pipeline)
+    names = sorted(pipelines)
     return f"it is a setting of {' and '.join(names)};" if names else ""
 
 
@@ -255,8 +255,8 @@ def expected_in_words(problem: Any) -> str:
     for words, kinds in _IN_WORDS.items():
         if kind in kinds:
             return words
-    said: str = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    return said[:1].lower() + said[1:]
+    message: str = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return message[:1].lower() + message[1:]
 
 
 _BOUND_IN_WORDS = {
@@ -288,7 +288,7 @@ def _remedy(settings: type[BaseModel], problem: Any) -> str | None:
     if not isinstance(value, str) or field is None:
         return None
     if problem["type"] == "literal_error":
-        named = [one for one in _literals(field.annotation) if isinstance(one, str)]
+        named = [choice for choice in _literals(field.annotation) if isinstance(choice, str)]
         return did_you_mean(value[:80], named)
     if value.strip().endswith("%"):
         return "a percentage is read only where a share is expected; write the number here"
@@ -298,7 +298,7 @@ def _remedy(settings: type[BaseModel], problem: Any) -> str | None:
 def _literals(annotation: Any) -> tuple[Any, ...]:
     if get_origin(annotation) is Literal:
         return get_args(annotation)
-    return tuple(one for part in get_args(annotation) for one in _literals(part))
+    return tuple(value for part in get_args(annotation) for value in _literals(part))
 
 
 def describe(settings: type[RunSettings]) -> list[tuple[str, str, str, str]]:

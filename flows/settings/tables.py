@@ -22,13 +22,13 @@ def words_by_column(words: Sequence[str]) -> dict[str, list[str]]:
     >>> words_by_column(("-9", "age:77", "99"))
     {'': ['-9'], 'age': ['77', '99']}
     """
-    found: dict[str, list[str]] = {"": []}
-    of = ""
+    by_column: dict[str, list[str]] = {"": []}
+    name = ""
     for word in words:
         column = _column_of(word)
-        of = column or of
-        found.setdefault(of, []).append(word.removeprefix(f"{column}:") if column else word)
-    return found
+        name = column or name
+        by_column.setdefault(name, []).append(word.removeprefix(f"{column}:") if column else word)
+    return by_column
 
 
 class FileTableSettings(RunSettings):
@@ -91,8 +91,8 @@ class TableSettings(FileTableSettings):
         >>> TableSettings(missing=("-9", "age:77", "99", "t:u:x")).missing_in("age")
         ('-9', '77', '99')
         """
-        found = words_by_column(self.missing)
-        return (*found[""], *found.get(name, ()))
+        words = words_by_column(self.missing)
+        return (*words[""], *words.get(name, ()))
 
     def missing_columns(self) -> list[str]:
         """Return the columns that have words of missing cells of their own."""

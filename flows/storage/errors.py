@@ -250,14 +250,14 @@ class Refusal:
 
 def refusal_of(error: BaseException) -> Refusal | None:
     """Return what S3 said by an error of s3fs or botocore; None where it said nothing."""
-    found: BaseException | None = error
-    while found is not None:
-        response: Any = getattr(found, "response", None)
+    cause: BaseException | None = error
+    while cause is not None:
+        response: Any = getattr(cause, "response", None)
         if isinstance(response, dict) and isinstance(response.get("Error"), dict):
             code, text = (str(response["Error"].get(name, "")) for name in ("Code", "Message"))
             text = (text.splitlines() or [""])[0].rstrip(". ")
-            return Refusal(code, getattr(found, "operation_name", "a request"), text)
-        found = found.__cause__
+            return Refusal(code, getattr(cause, "operation_name", "a request"), text)
+        cause = cause.__cause__
     return None
 
 

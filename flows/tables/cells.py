@@ -59,8 +59,8 @@ def read_cells(
 
 def _matching(cells: pa.ChunkedArray, pattern: str, kind: pa.DataType) -> pa.ChunkedArray:
     fits = pc.match_substring_regex(cells, pattern, ignore_case=True)
-    kept = pc.if_else(pc.fill_null(fits, False), cells, pa.scalar(None, cells.type))
-    trimmed = pc.utf8_ltrim(pc.utf8_trim_whitespace(kept), "+")
+    matching = pc.if_else(pc.fill_null(fits, False), cells, pa.scalar(None, cells.type))
+    trimmed = pc.utf8_ltrim(pc.utf8_trim_whitespace(matching), "+")
     try:
         return trimmed.cast(kind)
     except pa.ArrowInvalid:  # a whole number too large for its type
@@ -88,9 +88,9 @@ def _lists(
         entries = None if cell is None else _entries(cell, separator)
         if entries is not None:
             values = pa.chunked_array([pa.array(entries, pa.string())])
-            found, odd = read_cells(values, kind.value_type, False, separator)
+            parsed, odd = read_cells(values, kind.value_type, False, separator)
             wrong[row] = bool(odd.any())
-            entries = None if odd.any() else found.to_pylist()
+            entries = None if odd.any() else parsed.to_pylist()
         read.append(entries)
     return pa.chunked_array([pa.array(read, kind)]), wrong
 
@@ -101,11 +101,11 @@ def _entries(cell: str, separator: str) -> list[str]:
     if text.startswith("[") and text.endswith("]"):
         for parse in (json.loads, ast.literal_eval):
             try:
-                found = parse(text)
+                parsed = parse(text)
             except (ValueError, SyntaxError, RecursionError, MemoryError):
                 continue
-            if isinstance(found, list) and not any(isinstance(e, list | dict) for e in found):
-                return [str(entry) for entry in found]
+            if isinstance(parsed, list) and not any(isinstance(e, list | dict) for e in parsed):
+                return [str(entry) for entry in parsed]
     return [entry for part in text.split(separator) if (entry := part.strip())]
 
 
@@ -154,24 +154,22 @@ def is_single(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def holds_same(found: pa.DataType, wanted: pa.DataType) -> bool:
+def holds_same(kind: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether a type holds the same values: large, view and dictionary forms are read too."""
-    if pa.types.is_null(found):
+    if pa.types.is_null(kind):
         return True
-    if pa.types.is_dictionary(found):
-        return holds_same(found.value_type, wanted)
+    if pa.types.is_dictionary(kind):
+        return holds_same(kind.value_type, wanted)
     if pa.types.is_string(wanted):
-        return is_text(found)
+        return is_text(kind)
     if pa.types.is_list(wanted):
         lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-        return any(test(found) for test in lists) and holds_same(
-            found.value_type, wanted.value_type
-        )
+        return any(test(kind) for test in lists) and holds_same(kind.value_type, wanted.value_type)
     if pa.types.is_integer(wanted):
-        return pa.types.is_integer(found)
+        return pa.types.is_integer(kind)
     if pa.types.is_floating(wanted):
-        return pa.types.is_floating(found) or pa.types.is_integer(found)
-    return bool(found == wanted)
+        return pa.types.is_floating(kind) or pa.types.is_integer(kind)
+    return bool(kind == wanted)
 
 
 def of_codes(column: Column) -> bool:
@@ -213,11 +211,11 @@ def cast(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray | pa.Array:
 
 def _lists_of_one(cells: pa.ChunkedArray | pa.Array, kind: pa.ListType) -> pa.Array:
     """Return single cells as lists of one, null where a cell is missing."""
-    own = cells.cast(kind.value_type)
-    own = own.combine_chunks() if isinstance(own, pa.ChunkedArray) else own
-    ends = np.concatenate([[0], np.cumsum(np.asarray(own.is_valid()))])
-    offsets = pa.array(ends, pa.int32(), mask=np.append(np.asarray(own.is_null()), False))
-    return pa.ListArray.from_arrays(offsets, own.drop_null()).cast(kind)
+    values = cells.cast(kind.value_type)
+    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    ends = np.concatenate([[0], np.cumsum(np.asarray(values.is_valid()))])
+    offsets = pa.array(ends, pa.int32(), mask=np.append(np.asarray(values.is_null()), False))
+    return pa.ListArray.from_arrays(offsets, values.drop_null()).cast(kind)
 
 
 def is_list(kind: pa.DataType) -> bool:

@@ -30,7 +30,7 @@ def broken_rules(
     cells: pa.ChunkedArray, column: Column
 ) -> Iterator[tuple[BoolArray, str, Said, str | None]]:
     """Yield which cells break each rule for single values, and how that is said."""
-    given = np.asarray(cells.is_valid())
+    present = np.asarray(cells.is_valid())
 
     def shown(row: int) -> str:
         return str(cells[row].as_py())
@@ -38,23 +38,23 @@ def broken_rules(
     if column.values:
         listed = ", ".join(f"{value:g}" for value in column.values)
         expected = f"{listed} or null" if column.nullable else listed
-        yield given & ~np.isin(_floats(cells), column.values), expected, shown, column.remedy
+        yield present & ~np.isin(_floats(cells), column.values), expected, shown, column.remedy
     elif column.finite and not pa.types.is_list(column.arrow):
         numbers = _floats(cells)
         yield (
-            ~np.isfinite(numbers) & (given | (not column.nullable)),
+            ~np.isfinite(numbers) & (present | (not column.nullable)),
             "a finite number",
-            lambda row: str(numbers[row]) if given[row] else "null",
+            lambda row: str(numbers[row]) if present[row] else "null",
             "fill the cell or leave the row out",
         )
     elif not (column.nullable or column.names):
-        yield ~given, "a value", "null", None
-    if column.bounds and given.any():
+        yield ~present, "a value", "null", None
+    if column.bounds and present.any():
         number = pc.fill_null(cells, 0).to_numpy()
         for bound in column.bounds:
             low = bound.least is not None and number < bound.least
             high = bound.most is not None and number > bound.most
-            yield given & (low | high), bound.words, shown, bound.remedy
+            yield present & (low | high), bound.words, shown, bound.remedy
     if of_codes(column) and pa.types.is_floating(cells.type):
         codes = cells.to_numpy().astype(np.float64)
         sound = np.isfinite(codes) & (codes == np.floor(codes)) & (np.abs(codes) < EXACT)
@@ -273,45 +273,45 @@ class Checker:
                 )
             )
 
-    def read(self, given: pa.Table) -> pa.Table:
+    def read(self, rows: pa.Table) -> pa.Table:
         """Check rows; return their columns as they are declared.
 
         Columns that cannot be read are left out, and values that are not allowed are null.
         """
-        self.rows = given.num_rows
-        parsed = self._parse_cells(given)
+        self.rows = rows.num_rows
+        parsed = self._parse_cells(rows)
         if parsed is None:
             return pa.table({})
         cells, misspelt = parsed
         return self._read(cells, self._head(cells) | misspelt)
 
-    def _head(self, given: pa.Table) -> set[str | None]:
+    def _head(self, rows: pa.Table) -> set[str | None]:
         """Report columns that are missing or cannot be read; return the latter."""
-        faults = reading.faults(self.table, given.schema, self.found.file, self._theirs)
+        faults = reading.faults(self.table, rows.schema, self.found.file, self._theirs)
         self.found.add(*faults)
-        self.columns = tuple(given.column_names)
+        self.columns = tuple(rows.column_names)
         return {fault.column for fault in faults}
 
-    def _parse_cells(self, given: pa.Table) -> tuple[pa.Table, set[str | None]] | None:
+    def _parse_cells(self, rows: pa.Table) -> tuple[pa.Table, set[str | None]] | None:
         """Read a file's columns, and cells of text as the values they denote; report others.
 
         None where columns cannot be put together.
         """
-        self.separator = reading.separator_of(given.schema)
-        self._theirs = tuple(given.column_names)
+        self.separator = reading.separator_of(rows.schema)
+        self._theirs = tuple(rows.column_names)
         self.numbers.where = self.where
         try:
-            given = reading.given(self.table, given, self.numbers)
+            rows = reading.given(self.table, rows, self.numbers)
         except reading.UnreadableCells as error:
             self._unreadable(error)
             return None
-        read, wrong = reading.spelt(self.table, given)
+        read, wrong = reading.spelt(self.table, rows)
         for name, cells in wrong.items():
             self.found.rows(
                 np.flatnonzero(cells),
                 name,
                 words_for(read[name].type, self.table.separator),
-                lambda row, name=name: shown(given[name][row].as_py()),
+                lambda row, name=name: shown(rows[name][row].as_py()),
                 self.table.declared([name])[name].remedy,
             )
         return read, set(wrong)
@@ -329,17 +329,17 @@ class Checker:
         cell, count = shown(error.cell), error.count
         self.found.rows([error.row], error.column, expected, cell, remedy, 1, count, "cells")
 
-    def _read(self, given: pa.Table, wrong: set[str | None]) -> pa.Table:
+    def _read(self, rows: pa.Table, wrong: set[str | None]) -> pa.Table:
         read: dict[str, pa.ChunkedArray | pa.Array] = {}
-        for name, column in self.table.declared(given.column_names).items():
-            if name in wrong or self._broken(given[name], name):
+        for name, column in self.table.declared(rows.column_names).items():
+            if name in wrong or self._broken(rows[name], name):
                 continue
-            cells = given[name] if as_it_comes(column) else decoded(given[name])
+            cells = rows[name] if as_it_comes(column) else decoded(rows[name])
             sound = self._allowed(cells, column, name)
             try:
                 read[name] = cast(sound, column)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                found = f"{given[name].type}: {str(error).splitlines()[0]}"
+                found = f"{rows[name].type}: {str(error).splitlines()[0]}"
                 self.found.add(Fault(self.found.file, f"type {column.arrow}", found, name))
                 continue
             self._filled(read[name], column, name)
@@ -452,12 +452,12 @@ class Checker:
         other = self.table.declared([name])[name].as_long_as
         if not other or other not in read:
             return
-        own, wanted = (lengths_of(read[column]) for column in (name, other))
+        lengths, wanted = (lengths_of(read[column]) for column in (name, other))
         self.found.rows(
-            np.flatnonzero((own >= 0) & (own != wanted)),
+            np.flatnonzero((lengths >= 0) & (lengths != wanted)),
             name,
             lambda row: f"{max(wanted[row], 0)} entries, one for each of the {other}",
-            lambda row: str(own[row]),
+            lambda row: str(lengths[row]),
             f"give each {other.removesuffix('s')} its {name}, or leave the list null",
         )
 
@@ -470,16 +470,16 @@ def repeated_names(table: Table, file: str, names: Sequence[str]) -> list[Fault]
     again = seen_before(names)
     if table.id is None or not again:
         return []
-    found, column = Found(file, called=table.called), table.id.name
+    faults, column = Found(file, called=table.called), table.id.name
     if table.others is None:
-        found.rows(
+        faults.rows(
             list(again),
             column,
             "a name used once",
             lambda row: f"{names[row]!r}, which row {again[row] + 1} has too",
             f"give every {table.row} its own name",
         )
-        return [*found.faults()]
+        return [*faults.faults()]
     place, before = min(again.items())
     theirs = table.called.get(column, column)
     more = f", and {len(again) - 1:,} more that repeat" if len(again) > 1 else ""
@@ -501,8 +501,8 @@ def lengths_of(lists: pa.ListArray) -> IntArray:
 
 
 def _holds_text(kind: pa.DataType) -> bool:
-    of = getattr(kind, "value_type", None)
-    return is_text(kind) or (of is not None and _holds_text(of))
+    value_type = getattr(kind, "value_type", None)
+    return is_text(kind) or (value_type is not None and _holds_text(value_type))
 
 
 def _readable(column: pa.ChunkedArray, row: int) -> bool:

@@ -68,15 +68,15 @@ def suggestions(
         for level, count in (levels[name].counts if name in levels else {}).items():
             if _LIKE_MISSING.fullmatch(level):
                 words.setdefault(level, {})[name] = count
-    for found, what in ((codes, "codes of missing cells"), (words, "words for missing cells")):
-        if found:
+    for by_word, what in ((codes, "codes of missing cells"), (words, "words for missing cells")):
+        if by_word:
             listed = ", ".join(
-                f"{word} ({sum(of.values()):,} cells in {_some(list(of))})"
-                for word, of in list(found.items())[:6]
+                f"{word} ({sum(columns.values()):,} cells in {_some(list(columns))})"
+                for word, columns in list(by_word.items())[:6]
             )
             lines.append(
                 f"These look like {what}, and are read as values: {listed}. If they are, "
-                f"{_missing_setting(found, [seen[name].sentinels for name in seen])}."
+                f"{_missing_setting(by_word, [seen[name].sentinels for name in seen])}."
             )
     weights = [name for name in (*used, *numbers) if looks_like_weight(name)]
     if weights:
@@ -105,12 +105,12 @@ def numbers_in_text(seen: Mapping[str, Seen], rules_of: Mapping[str, Rule]) -> l
         for form in number_forms(seen[name], rule):
             forms.setdefault(form.name, []).append((name, form))
     lines = []
-    for what, found in forms.items():
-        cells, (_, one) = sum(form.count for _, form in found), found[0]
+    for what, pairs in forms.items():
+        cells, (_, first) = sum(form.count for _, form in pairs), pairs[0]
         lines.append(
             f"numbers with {what}: {cells:,} cell{'' if cells == 1 else 's'} of "
-            f"{_some([name for name, _ in found])}, such as {_cell(one.cell, one.where)}, read as "
-            f"{one.value:.12g}"
+            f"{_some([name for name, _ in pairs])}, such as {_cell(first.cell, first.where)}, read "
+            f"as {first.value:.12g}"
         )
     return lines
 
@@ -123,11 +123,11 @@ def doubtful_numbers(
         return []
     lines = []
     for name, rule in rules_of.items():
-        one = doubtful(seen[name], rule)
-        if one is None:
+        form = doubtful(seen[name], rule)
+        if form is None:
             continue
-        more = f" ({one.count - 1:,} more cells like it)" if one.count > 1 else ""
-        line = f"{name}: {_cell(one.cell, one.where)}{more} is read as {one.value:.12g}"
+        more = f" ({form.count - 1:,} more cells like it)" if form.count > 1 else ""
+        line = f"{name}: {_cell(form.cell, form.where)}{more} is read as {form.value:.12g}"
         if rule.decimal == ".":
             line += "; if the comma is a decimal sign, --set decimal=,."
         elif DECIMAL_COMMA in seen[name].examples:
@@ -149,16 +149,16 @@ def _cell(text: str, where: str) -> str:
 
 
 def _missing_setting(
-    found: Mapping[str, Mapping[str, int]], numbers: Sequence[Mapping[str, int]]
+    by_word: Mapping[str, Mapping[str, int]], numbers: Sequence[Mapping[str, int]]
 ) -> str:
     """Return the setting that names words of missing cells, as it is typed.
 
     By column, where another column has one of them as a number.
     """
-    if all(sum(word in one for one in numbers) <= len(of) for word, of in found.items()):
-        return f"--set {shlex.quote('missing=' + ','.join(found))}"
+    if all(sum(word in s for s in numbers) <= len(counts) for word, counts in by_word.items()):
+        return f"--set {shlex.quote('missing=' + ','.join(by_word))}"
     by: dict[str, list[str]] = {}
-    for word, columns in found.items():
+    for word, columns in by_word.items():
         for name in columns:
             by.setdefault(name, []).append(word)
     parts = (f"{name}:{','.join(words)}" for name, words in by.items())
@@ -167,10 +167,10 @@ def _missing_setting(
 
 def _spellings(levels: Mapping[str, Levels], used: Sequence[str]) -> list[str]:
     groups = {name: _alike(levels[name].counts) for name in used if name in levels}
-    found = [f"{name} ({' and '.join(map(repr, of[:3]))})" for name, of in groups.items() if of]
-    if not found:
+    several = [f"{name} ({' and '.join(map(repr, g[:3]))})" for name, g in groups.items() if g]
+    if not several:
         return []
-    return [f"Levels that differ by case or blanks alone count as different: {_some(found)}."]
+    return [f"Levels that differ by case or blanks alone count as different: {_some(several)}."]
 
 
 def _alike(levels: Iterable[str]) -> list[str]:
@@ -189,25 +189,25 @@ def summary(columns: Sequence[ColumnRead]) -> list[str]:
     """Say which columns were used or left out and why."""
     if not columns:
         return []
-    used = [one for one in columns if not one.left_out]
-    roles = [one for one in used if one.used.startswith(LABEL)]
-    features = any(one.used == FEATURE for one in used)
-    named = [one for one in used if features and one.used != FEATURE and one not in roles]
-    plain = [one for one in used if one not in (*roles, *named)]
+    used = [c for c in columns if not c.left_out]
+    roles = [c for c in used if c.used.startswith(LABEL)]
+    features = any(c.used == FEATURE for c in used)
+    named = [c for c in used if features and c.used != FEATURE and c not in roles]
+    plain = [c for c in used if c not in (*roles, *named)]
     kinds: dict[str, int] = {}
-    for one in plain:
-        kind = one.read_as.partition(" (")[0]
+    for c in plain:
+        kind = c.read_as.partition(" (")[0]
         kinds[kind] = kinds.get(kind, 0) + 1
     counted = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    of = len(columns) - len(roles) - len(named)
+    total = len(columns) - len(roles) - len(named)
     what = "features" if features else "columns"
-    line = f"{what}: {len(plain)} of {of} used ({counted})" if plain else f"{what}: none"
-    lines = ["; ".join([line, *(f"{one.used}: {one.name}" for one in named)])]
-    lines += [f"label: {one.name} ({one.read_as})" for one in roles]
+    line = f"{what}: {len(plain)} of {total} used ({counted})" if plain else f"{what}: none"
+    lines = ["; ".join([line, *(f"{c.used}: {c.name}" for c in named)])]
+    lines += [f"label: {c.name} ({c.read_as})" for c in roles]
     reasons: dict[str, list[str]] = {}
-    for one in columns:
-        if one.left_out:
-            reasons.setdefault(str(one.reason), []).append(one.name)
+    for c in columns:
+        if c.left_out:
+            reasons.setdefault(str(c.reason), []).append(c.name)
     return lines + [f"left out: {_some(names)} ({why})" for why, names in reasons.items()]
 
 
@@ -231,8 +231,8 @@ HEADINGS = ("column", "read as", "missing", "holds", "used")
 def rows_of(columns: Sequence[ColumnRead]) -> list[tuple[str, str, int | str, str, str]]:
     """Return the table's rows."""
     return [
-        (one.name, one.read_as, "" if one.missing is None else one.missing, one.holds, one.used)
-        for one in columns
+        (c.name, c.read_as, "" if c.missing is None else c.missing, c.holds, c.used)
+        for c in columns
     ]
 
 
@@ -242,16 +242,16 @@ def declared(
     """Return all files' columns by what a table calls them that declares all that is read."""
     none = ("", Reason("other", f"no column of {table.name} is called so"))
     ours: dict[str, tuple[str, str | Reason]] = {
-        called.get(one.name, one.name): (str(one.type), one.name) for one in table.columns
+        called.get(c.name, c.name): (str(c.type), c.name) for c in table.columns
     }
     has = Counter(name for names in files for name in dict.fromkeys(names))
-    found = []
+    columns = []
     for name, count in has.items():
-        whole = next((one for one in ours if name != one and matches(name, one)), name)
+        whole = next((p for p in ours if name != p and matches(name, p)), name)
         kind, use = ours.get(name, ours.get(whole, none))
         some = f"in {count:,} of {len(files):,} files" if count < len(files) else ""
-        found.append(ColumnRead.of(name, kind, None, some, use))
-    return tuple(found)
+        columns.append(ColumnRead.of(name, kind, None, some, use))
+    return tuple(columns)
 
 
 def _cut(text: str, most: int = _MOST_WIDTH) -> str:
@@ -260,17 +260,17 @@ def _cut(text: str, most: int = _MOST_WIDTH) -> str:
 
 def _grouped(columns: Sequence[ColumnRead]) -> list[ColumnRead]:
     """Put numbered columns that were read alike in one line, such as ``q1 to q9 (9)``."""
-    found = []
+    grouped = []
     for _, group in groupby(
-        columns, lambda one: (one.read_as, one.missing, one.used, re.sub(r"\d+", "", one.name))
+        columns, lambda c: (c.read_as, c.missing, c.used, re.sub(r"\d+", "", c.name))
     ):
         first, *rest = group
         if len(rest) >= _LIKE:
             name = f"{first.name} to {rest[-1].name} ({len(rest) + 1})"
-            holds = first.holds if {one.holds for one in rest} == {first.holds} else ""
+            holds = first.holds if {c.holds for c in rest} == {first.holds} else ""
             first, rest = replace(first, name=name, holds=holds), []
-        found += [first, *rest]
-    return found
+        grouped += [first, *rest]
+    return grouped
 
 
 def in_lines(columns: Sequence[ColumnRead], most: int = 60, width: int = 0) -> list[str]:
@@ -280,10 +280,10 @@ def in_lines(columns: Sequence[ColumnRead], most: int = 60, width: int = 0) -> l
     """
     if not columns:
         return []
-    names = shown_names([one.name for one in columns])
+    names = shown_names([c.name for c in columns])
     columns = [
-        replace(one, name=name) if len(one.name) > _MOST_WIDTH else one
-        for one, name in zip(columns, names, strict=True)
+        replace(c, name=name) if len(c.name) > _MOST_WIDTH else c
+        for c, name in zip(columns, names, strict=True)
     ]
     columns = _grouped(columns) if len(columns) > _FEW else columns
     cells = [
@@ -293,19 +293,19 @@ def in_lines(columns: Sequence[ColumnRead], most: int = 60, width: int = 0) -> l
     most_of = (_MOST_WIDTH, _KIND_WIDTH, _MOST_WIDTH, _MOST_WIDTH)
     widths = [min(max(len(row[i]) for row in cells), most_of[i]) for i in range(4)]
     room = (width or 10 * _MOST_WIDTH) - sum(widths[:3]) - 8
-    uses = [HEADINGS[4], *(one.used for one in columns[:most] if not one.left_out)]
+    uses = [HEADINGS[4], *(c.used for c in columns[:most] if not c.left_out)]
     plain = max(min(len(use), _SHORT) for use in uses)
     widths[3] = min(widths[3], max(room - plain, _LEAST_WIDTH))
     empty = {i for i in (2, 3) if not any(row[i] for row in cells[1:])}  # not counted
     lines = []
     for name, kind, missing, holds, used in cells:
         # Less where the reason is long.
-        own = min(widths[3], max(room - min(len(used), max(room // 2, _SHORT)), _LEAST_WIDTH))
-        long = used.startswith(LABEL) and len(used) > room - own
+        fit = min(widths[3], max(room - min(len(used), max(room // 2, _SHORT)), _LEAST_WIDTH))
+        long = used.startswith(LABEL) and len(used) > room - fit
         parts = [_cut(name).ljust(widths[0]), kind.ljust(widths[1])]
-        parts += [missing.rjust(widths[2]), _cut(holds, own).ljust(own), LABEL if long else used]
+        parts += [missing.rjust(widths[2]), _cut(holds, fit).ljust(fit), LABEL if long else used]
         lines.append("  ".join(p for i, p in enumerate(parts) if i not in empty).rstrip())
-        if long or (used.startswith(LABEL) and len(holds) > own):
+        if long or (used.startswith(LABEL) and len(holds) > fit):
             lines.append(f"  {used}; {holds}" if long else f"  {holds}")
     if len(columns) > most:
         lines.append(f"and {len(columns) - most:,} columns more; all are in --json")

@@ -58,7 +58,7 @@ def with_file_table(
         else:
             tables = _candidates(files, storage.given(source))
         for table in tables:
-            urls = [one.url for one in files if one.url != table.url]
+            urls = [file.url for file in files if file.url != table.url]
             if key := _key_of(table, urls, settings):
                 return _with_table(settings, table, key, urls[0])
     except StorageError as error:
@@ -81,12 +81,12 @@ def _with_table(
 
     A column of ours that is the table's key is the file's name.
     """
-    columns = {own: FILE if name == key else name for own, name in settings.columns.items()}
+    columns = {role: FILE if name == key else name for role, name in settings.columns.items()}
     if settings.file_is and settings.file_is not in storage.parquet_file(file).schema_arrow.names:
         columns.setdefault(settings.file_is, FILE)
-    found = {"file_table": table.url, "file_version": table.fingerprint}
+    changed = {"file_table": table.url, "file_version": table.fingerprint}
     known = type(settings.columns)({**columns, FILE: key})
-    return settings.model_copy(update={"columns": known, **found})
+    return settings.model_copy(update={"columns": known, **changed})
 
 
 def _candidates(files: Sequence[InputFile], given: Sequence[str]) -> list[InputFile]:
@@ -94,10 +94,8 @@ def _candidates(files: Sequence[InputFile], given: Sequence[str]) -> list[InputF
     others = (*storage.ARRAYS, *storage.DOCUMENTS)
     tables = [file for file in files if not file.url.lower().endswith(others)]
     if len(tables) == len(files):
-        named = {storage.absolute(one) for one in given}
-        tables = [
-            one for one in tables if one.url in named or _CALLED.search(storage.stem_of(one.url))
-        ]
+        named = {storage.absolute(url) for url in given}
+        tables = [t for t in tables if t.url in named or _CALLED.search(storage.stem_of(t.url))]
     return tables[:MOST_TABLES] if 0 < len(tables) < len(files) else []
 
 
@@ -110,7 +108,7 @@ def _key_of(table: InputFile, urls: Sequence[str], settings: FileTableSettings) 
     if not urls or parquet.metadata.num_rows > MOST_LINES:
         return ""
     rows = storage.read_table(table.url)
-    columns = [one.name for one in rows.schema if is_text(one.type) or is_number(one.type)]
+    columns = [field.name for field in rows.schema if is_text(field.type) or is_number(field.type)]
     if FILE in settings.columns:
         columns = [name for name in columns if name == settings.columns[FILE]]
     best, most = "", LEAST_SHARE * min(len(urls), max(len(rows), 1))
@@ -119,8 +117,8 @@ def _key_of(table: InputFile, urls: Sequence[str], settings: FileTableSettings) 
         named = sum(lines.place_of(url) is not None for url in urls)
         if not lines.repeats and (named > most or (named == most and not best)):
             best, most = name, named
-    own = {*storage.parquet_file(urls[0]).schema_arrow.names} - {best, *ROLES}
-    holds = [name for name in rows.column_names if name in own and _holds_any(rows[name])]
+    in_files = {*storage.parquet_file(urls[0]).schema_arrow.names} - {best, *ROLES}
+    holds = [name for name in rows.column_names if name in in_files and _holds_any(rows[name])]
     return "" if holds or rows.num_columns == 1 else best
 
 

@@ -89,28 +89,28 @@ def taken(
         cells = cells.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False)
         cells = cells.cast(pa.timestamp("us")).cast(pa.string())
     elif pa.types.is_boolean(kind):
-        given = len(cells) - cells.null_count
+        present = len(cells) - cells.null_count
         ones = int(pc.sum(cells).as_py() or 0)
         return cells.cast(pa.int8()).cast(pa.float64()), Seen(
-            given,
+            present,
             cells.null_count,
-            plain=given,
-            point=given,
-            comma=given,
-            flags=given,
+            plain=present,
+            point=present,
+            comma=present,
+            flags=present,
             ones=ones,
-            typed_flags=given,
-            low=0.0 if given else None,
-            high=1.0 if given else None,
+            typed_flags=present,
+            low=0.0 if present else None,
+            high=1.0 if present else None,
         )
     elif not is_text(kind) and not pa.types.is_null(kind):
         cells = cells.cast(pa.float64(), safe=False)
     if pa.types.is_floating(cells.type):
         cells, words = _without_numbers(cells, missing)
         if declared:
-            given = len(cells) - cells.null_count
+            present = len(cells) - cells.null_count
             return texts(cells), Seen(
-                given, cells.null_count, declared=given, words=words, order=order
+                present, cells.null_count, declared=present, words=words, order=order
             )
         return cells, _numbers_seen(cells, words)
     text = pc.utf8_trim_whitespace(cells.cast(pa.string()))
@@ -172,15 +172,15 @@ def _seen_text(
     if absent.any():
         words = values.filter(pa.array(absent))
         text = pc.if_else(pc.is_in(text, value_set=words), pa.scalar(None, pa.string()), text)
-        said = dict(zip(words.to_pylist(), counts[absent].tolist(), strict=True))
-        said.pop("", None)
+        absent_words = dict(zip(words.to_pylist(), counts[absent].tolist(), strict=True))
+        absent_words.pop("", None)
         values, counts = values.filter(pa.array(~absent)), counts[~absent]
     else:
-        said = {}
-    given = int(counts.sum())
+        absent_words = {}
+    present = int(counts.sum())
     if declared:
-        return text, Seen(given, text.null_count, declared=given, words=said)
-    return text, _seen_cells(values, counts, text.null_count, said, semicolons)
+        return text, Seen(present, text.null_count, declared=present, words=absent_words)
+    return text, _seen_cells(values, counts, text.null_count, absent_words, semicolons)
 
 
 def _seen_cells(
@@ -192,7 +192,7 @@ def _seen_cells(
         words = {**words, DASH: int(counts[dash].sum())}
         missing += words[DASH]
         values, counts = values.filter(pa.array(~dash)), counts[~dash]
-    given = int(counts.sum())
+    present = int(counts.sum())
     numbers, plain = _floats(values)
     plain_cells = int(counts[plain].sum())
     zeros = np.zeros(len(values), bool)
@@ -202,7 +202,7 @@ def _seen_cells(
     yes, no = (np.asarray(pc.is_in(lower, value_set=pa.array(some))) for some in (YES, NO))
     point = comma = plain_cells
     commas = numbers.copy()  # with a decimal comma
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     examples: dict[str, tuple[str, str]] = {}
     if plain.any():
         pointed = plain & np.asarray(pc.match_substring(values, "."))
@@ -214,8 +214,8 @@ def _seen_cells(
             dots = _matches(values.slice(0, _LOOKED), r"[-+]?" + rules.DOT_GROUPS)
             if (dots | ~pointed[:_LOOKED]).all():
                 dots = _matches(values, r"[-+]?" + rules.DOT_GROUPS)
-                found["dot_groups"] = int(counts[dots].sum())
-                comma += found["dot_groups"]
+                fields["dot_groups"] = int(counts[dots].sum())
+                comma += fields["dot_groups"]
                 commas[dots] = 1000.0 * numbers[dots]
                 del examples[DECIMAL_POINT]
                 decimals = {DECIMAL_POINT: pointed & ~dots, DOT_OR_GROUP: dots}
@@ -223,21 +223,21 @@ def _seen_cells(
     if not plain.all():
         rest = values.filter(pa.array(~plain))
         (others, with_comma), more = _seen_decorated(rest, counts[~plain])
-        more["dot_groups"] = more.get("dot_groups", 0) + found.get("dot_groups", 0)
+        more["dot_groups"] = more.get("dot_groups", 0) + fields.get("dot_groups", 0)
         examples = more.pop("examples") | examples
-        found |= more
-        point += int(found.pop("point"))
-        comma += int(found.pop("comma"))
+        fields |= more
+        point += int(fields.pop("point"))
+        comma += int(fields.pop("comma"))
         numbers = numbers.copy()
         numbers[~plain], commas[~plain] = others, with_comma
-        found["characters"] = int(np.dot(pc.utf8_length(rest).to_numpy(), counts[~plain]))
+        fields["characters"] = int(np.dot(pc.utf8_length(rest).to_numpy(), counts[~plain]))
     read, with_comma = ~np.isnan(numbers), commas[~np.isnan(commas)]
     if with_comma.size:
-        found |= {"comma_low": float(with_comma.min()), "comma_high": float(with_comma.max())}
+        fields |= {"comma_low": float(with_comma.min()), "comma_high": float(with_comma.max())}
     ends = ends_in(numbers[read], counts[read])
-    ends["shares"] = ends.get("shares", 0) - found.pop("shares_with_unit", 0)
+    ends["shares"] = ends.get("shares", 0) - fields.pop("shares_with_unit", 0)
     return Seen(
-        given,
+        present,
         missing,
         plain=plain_cells,
         point=point,
@@ -245,19 +245,19 @@ def _seen_cells(
         zeros=int(counts[zeros].sum()),
         flags=int(counts[yes | no].sum()),
         ones=int(counts[yes].sum()),
-        semicolons=given if semicolons else 0,
+        semicolons=present if semicolons else 0,
         words=words,
         pluses=int(counts[np.asarray(pc.equal(values, PLUS))].sum()),
         examples=examples,
         **ends,
-        **found,
+        **fields,
     )
 
 
 def _first(values: pa.Array, forms: Mapping[str, BoolArray]) -> dict[str, tuple[str, str]]:
     """Return the first cell of each form."""
-    at = {form: np.flatnonzero(has) for form, has in forms.items()}
-    return {form: (values[int(rows[0])].as_py(), "") for form, rows in at.items() if rows.size}
+    hits = {form: np.flatnonzero(has) for form, has in forms.items()}
+    return {form: (values[int(rows[0])].as_py(), "") for form, rows in hits.items() if rows.size}
 
 
 def _seen_decorated(
@@ -273,8 +273,8 @@ def _seen_decorated(
         none = np.full(len(rest), np.nan)
         return (none, none), {"point": 0, "comma": 0, "examples": {}, **_seen_words(rest, counts)}
     values = {decimal: _decorated(rest, parts, decimal) for decimal in (".", ",")}
-    at = {decimal: ~np.isnan(one) for decimal, one in values.items()}
-    either = at["."] | at[","]
+    readable = {decimal: ~np.isnan(v) for decimal, v in values.items()}
+    either = readable["."] | readable[","]
     units: dict[str, int] = {}
     with_unit: dict[str, BoolArray] = {}
     bracket = pc.if_else(pc.equal(parts.field("sign"), BRACKET), BRACKET, "")
@@ -289,31 +289,31 @@ def _seen_decorated(
                 with_unit[unit] = hits | with_unit.get(unit, np.zeros(len(hits), bool))
     digits = pc.fill_null(parts.field("digits"), "")
     dots, commas = (
-        _matches(digits, one) & either for one in (rules.DOT_GROUPS, rules.COMMA_GROUPS)
+        _matches(digits, pattern) & either for pattern in (rules.DOT_GROUPS, rules.COMMA_GROUPS)
     )
     several = np.asarray(pc.match_substring_regex(digits, rules.GROUPS)) & either
     examples = _first(
         rest,
         {
-            DECIMAL_POINT: at["."] & ~at[","],
-            DECIMAL_COMMA: at[","] & ~at["."],
+            DECIMAL_POINT: readable["."] & ~readable[","],
+            DECIMAL_COMMA: readable[","] & ~readable["."],
             IN_GROUPS: several,
             DOT_OR_GROUP: dots,
             COMMA_OR_GROUP: commas,
             **with_unit,
         },
     )
-    own = np.where(at["."], values["."], values[","])
-    united = np.logical_or.reduce([np.zeros(len(own), bool), *with_unit.values()])
-    return (own, values[","]), {
-        "point": int(counts[at["."]].sum()),
-        "comma": int(counts[at[","]].sum()),
+    as_read = np.where(readable["."], values["."], values[","])
+    united = np.logical_or.reduce([np.zeros(len(as_read), bool), *with_unit.values()])
+    return (as_read, values[","]), {
+        "point": int(counts[readable["."]].sum()),
+        "comma": int(counts[readable[","]].sum()),
         "dot_groups": int(counts[dots].sum()),
         "comma_groups": int(counts[commas].sum()),
         "groups": int(counts[several].sum()),
         "units": units,
         "examples": examples,
-        "shares_with_unit": int(counts[united & (own >= 0.0) & (own <= 1.0)].sum()),
+        "shares_with_unit": int(counts[united & (as_read >= 0.0) & (as_read <= 1.0)].sum()),
         **_seen_words(rest.filter(pa.array(~either)), counts[~either]),
     }
 
@@ -333,8 +333,8 @@ def _parts(text: pa.Array) -> pa.StructArray:
 
 
 def _matches(text: pa.Array, pattern: str) -> BoolArray:
-    found = pc.match_substring_regex(text, f"^(?:{pattern})$")
-    return np.asarray(pc.fill_null(found, False))
+    fits = pc.match_substring_regex(text, f"^(?:{pattern})$")
+    return np.asarray(pc.fill_null(fits, False))
 
 
 def _floats(text: pa.Array) -> tuple[FloatArray, BoolArray]:
@@ -342,8 +342,8 @@ def _floats(text: pa.Array) -> tuple[FloatArray, BoolArray]:
     fits = _matches(text, rules.NUMBER)
     if not fits.any():
         return np.full(len(text), np.nan), fits
-    kept = text if fits.all() else pc.if_else(pa.array(fits), text, pa.scalar(None, pa.string()))
-    read = pc.utf8_ltrim(kept, "+").cast(pa.float64())
+    plain = text if fits.all() else pc.if_else(pa.array(fits), text, pa.scalar(None, pa.string()))
+    read = pc.utf8_ltrim(plain, "+").cast(pa.float64())
     values = np.array(read.to_numpy(zero_copy_only=False), np.float64)
     finite = np.isfinite(values)
     values[~finite] = np.nan
@@ -442,20 +442,20 @@ def _days(text: pa.Array, order: Order) -> FloatArray:
     values = np.full(len(text), np.nan)
     fits = _matches(text, DATE_CELL)
     if fits.any():
-        kept = pc.utf8_rtrim(pc.if_else(pa.array(fits), text, pa.scalar(None, pa.string())), "Z")
+        dates = pc.utf8_rtrim(pc.if_else(pa.array(fits), text, pa.scalar(None, pa.string())), "Z")
         try:
-            since = kept.cast(pa.timestamp("us")).cast(pa.int64())
-            given = np.asarray(since.is_valid())
-            values[given] = since.drop_null().to_numpy() / _DAY
-            fits = given
+            since = dates.cast(pa.timestamp("us")).cast(pa.int64())
+            present = np.asarray(since.is_valid())
+            values[present] = since.drop_null().to_numpy() / _DAY
+            fits = present
         except pa.ArrowInvalid:  # a day that its month does not have
             fits = np.zeros(len(text), bool)
     rest = np.asarray(text.is_valid()) & ~fits
     if rest.any():
         coded = text.filter(pa.array(rest)).dictionary_encode()
-        days = [rules.days_of(one, order) for one in coded.dictionary.to_pylist()]
-        found = np.array([np.nan if day is None else day for day in days])
-        values[rest] = found[coded.indices.to_numpy()]
+        days = [rules.days_of(cell, order) for cell in coded.dictionary.to_pylist()]
+        by_code = np.array([np.nan if day is None else day for day in days])
+        values[rest] = by_code[coded.indices.to_numpy()]
     return values
 
 

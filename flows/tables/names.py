@@ -101,15 +101,15 @@ def shown_names(names: Sequence[str]) -> list[str]:
     """
     plain = [html.unescape(re.sub("<[^<>]*>", " ", name)) for name in names]
     plain = [" ".join(name.replace("–", "-").replace("—", "-").split()) for name in plain]
-    starts = [[name[: one.end()] for one in _BREAKS.finditer(name)] for name in plain]
+    starts = [[name[: match.end()] for match in _BREAKS.finditer(name)] for name in plain]
     common = Counter(start for some in starts for start in some if len(start) >= LEAST_COMMON)
-    found = []
+    endings = []
     for name, some in zip(plain, starts, strict=True):
-        start = max((one for one in some if common[one] > 1), key=len, default="")
+        start = max((s for s in some if common[s] > 1), key=len, default="")
         rest = name[len(start) :].lstrip("- ")
-        found.append(rest.removesuffix("]") if start.endswith("[") else rest)
-    counts = Counter(found)
-    best = zip(names, plain, found, strict=True)
+        endings.append(rest.removesuffix("]") if start.endswith("[") else rest)
+    counts = Counter(endings)
+    best = zip(names, plain, endings, strict=True)
     return [rest if rest and counts[rest] == 1 else clean or name for name, clean, rest in best]
 
 
@@ -132,7 +132,7 @@ def shared_names(table: Table, files: Sequence[str], names: Sequence[Sequence[st
     once, remedy = "a name used once over all files", f"give every {table.row} its own name"
     faults = []
     if table.id is not None and not table.id.required:
-        faults = _alike([file for file, own in zip(files, names, strict=True) if not len(own)])
+        faults = _alike([file for file, ids in zip(files, names, strict=True) if not len(ids)])
     order = sorted(range(len(files)), key=lambda i: files[i])
     every = [name for i in order for name in names[i]]
     starts = np.cumsum([0, *(len(names[i]) for i in order)])
@@ -189,10 +189,10 @@ def other_columns(
 ) -> list[Fault]:
     """List files with other columns than the first; ``labelled``: one may be a label."""
     faults = []
-    for file, own in zip(files[1:], columns[1:], strict=True):
-        if odd := sorted(set(own) ^ set(columns[0])):
+    for file, file_columns in zip(files[1:], columns[1:], strict=True):
+        if odd := sorted(set(file_columns) ^ set(columns[0])):
             remedy, names = "give all files the same columns", ", ".join(odd[:5])
-            lacks, has = (files[0], file) if set(odd) <= set(own) else (file, files[0])
+            lacks, has = (files[0], file) if set(odd) <= set(file_columns) else (file, files[0])
             expected, found = f"the columns of {has}", f"a difference in {names}"
             if len(odd) == 1:
                 expected, found = "", f"no column {names}, which {has} has"

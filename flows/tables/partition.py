@@ -122,9 +122,9 @@ def checked(part: Part, table: Table) -> Iterator[tuple[Checker, pa.Table]]:
     """
     for s in part.slices:
         checker = Checker(table, s.url, s.start)
-        given = read_slice(s, table, checker.found)
-        rows = pa.table({}) if given is None else checker.read(given)
-        del given
+        raw = read_slice(s, table, checker.found)
+        rows = pa.table({}) if raw is None else checker.read(raw)
+        del raw
         yield checker, reading.filled(table, reading.named(table, rows, s.url, s.start))
 
 
@@ -133,17 +133,17 @@ def checked_together(part: Part, table: Table) -> Iterator[list[tuple[Checker, p
 
     See `checked`.
     """
-    held: list[tuple[Checker, pa.Table]] = []
+    group: list[tuple[Checker, pa.Table]] = []
     for checker, rows in checked(part, table):
-        alike = not held or (
-            held[0][1].schema == rows.schema and held[0][0].separator == checker.separator
+        alike = not group or (
+            group[0][1].schema == rows.schema and group[0][0].separator == checker.separator
         )
         if not alike:
-            yield held
-            held = []
-        held.append((checker, rows))
-    if held:
-        yield held
+            yield group
+            group = []
+        group.append((checker, rows))
+    if group:
+        yield group
 
 
 def unreadable(url: str, error: storage.StorageError) -> Fault:
@@ -151,7 +151,7 @@ def unreadable(url: str, error: storage.StorageError) -> Fault:
     return Fault(url, "", str(error).replace(f"cannot read {url}", "cannot be read", 1))
 
 
-def read_slice(s: Slice, table: Table, found: Found) -> pa.Table | None:
+def read_slice(s: Slice, table: Table, faults: Found) -> pa.Table | None:
     """Read some rows of a file as the file has them; report one that is damaged there.
 
     Whatever else keeps a file from being read that was looked at before is no fault of the input:
@@ -160,7 +160,7 @@ def read_slice(s: Slice, table: Table, found: Found) -> pa.Table | None:
     try:
         return storage.read_rows(s.url, s.start, s.stop, table.in_files)
     except storage.DamagedError as error:
-        found.add(unreadable(s.url, error))
+        faults.add(unreadable(s.url, error))
         return None
 
 

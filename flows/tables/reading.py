@@ -52,20 +52,20 @@ def given(table: Table, rows: pa.Table, seen: SeenNumbers | None = None) -> pa.T
     positive = table.positive
     if positive is None or rows.column_names.count(positive.column) != 1:
         return rows
-    place = rows.column_names.index(positive.column)
-    if not _may_be_numbers(rows.column(place).type):
+    index = rows.column_names.index(positive.column)
+    if not _may_be_numbers(rows.column(index).type):
         return rows
     if positive.given:
-        words = pc.utf8_trim_whitespace(decoded(rows.column(place)).cast(pa.string()))
+        words = pc.utf8_trim_whitespace(decoded(rows.column(index)).cast(pa.string()))
         rows = _others(rows, positive.given).append_column(positive.given, words)
-        place = rows.column_names.index(positive.column)
+        index = rows.column_names.index(positive.column)
     if positive.least is None:
-        flags = _positive_flags(rows.column(place), positive, table.missing, seen)
-        return rows.set_column(place, positive.column, flags)
-    numbers = _label_numbers(rows.column(place), positive, table, seen)
+        flags = _positive_flags(rows.column(index), positive, table.missing, seen)
+        return rows.set_column(index, positive.column, flags)
+    numbers = _label_numbers(rows.column(index), positive, table, seen)
     none = np.isnan(numbers)
     flags = pa.array((numbers >= positive.least).astype(np.int8), mask=none)
-    rows = rows.set_column(place, positive.column, flags)
+    rows = rows.set_column(index, positive.column, flags)
     if not positive.number:
         return rows
     return _others(rows, positive.number).append_column(
@@ -74,7 +74,7 @@ def given(table: Table, rows: pa.Table, seen: SeenNumbers | None = None) -> pa.T
 
 
 def _others(rows: pa.Table, name: str) -> pa.Table:
-    return rows.select([one for one in rows.column_names if one != name])
+    return rows.select([column for column in rows.column_names if column != name])
 
 
 def _positive_flags(
@@ -121,8 +121,8 @@ def _places(
     cells = mixed.texts(mixed.taken(column, missing)[0])
     seen.count_labels(cells.drop_null())
     order = [level.strip().lower() for level in positive.order]
-    place = pc.index_in(pc.utf8_lower(cells), pa.array(order, pa.string()))
-    odd = np.flatnonzero(np.asarray(place.is_null()) & np.asarray(cells.is_valid()))
+    indices = pc.index_in(pc.utf8_lower(cells), pa.array(order, pa.string()))
+    odd = np.flatnonzero(np.asarray(indices.is_null()) & np.asarray(cells.is_valid()))
     if odd.size:
         row, levels = int(odd[0]), ", ".join(positive.order)
         expected = f"one of the levels {levels} in every label"
@@ -130,21 +130,21 @@ def _places(
         raise UnreadableCells(
             positive.column, row, cell, odd.size, expected=expected, is_label=True
         )
-    found: FloatArray = place.cast(pa.float64()).fill_null(np.nan).to_numpy() + 1.0
-    return found
+    places: FloatArray = indices.cast(pa.float64()).fill_null(np.nan).to_numpy() + 1.0
+    return places
 
 
 def _chosen(table: Table, rows: pa.Table) -> pa.Table:
     """Leave out the columns that are not to be read."""
     if not table.included or table.others is None:
         return rows
-    own = {column.name for column in table.columns}
-    kept = [
+    declared = {column.name for column in table.columns}
+    chosen = [
         i
         for i, name in enumerate(rows.column_names)
-        if name in own or any(matches(name, one) for one in table.included)
+        if name in declared or any(matches(name, pattern) for pattern in table.included)
     ]
-    return rows.select(kept)
+    return rows.select(chosen)
 
 
 def _called(table: Table, rows: pa.Table, seen: SeenNumbers) -> pa.Table:
@@ -152,7 +152,7 @@ def _called(table: Table, rows: pa.Table, seen: SeenNumbers) -> pa.Table:
         kept = [
             i
             for i, name in enumerate(rows.column_names)
-            if not any(matches(name, one) for one in table.excluded)
+            if not any(matches(name, pattern) for pattern in table.excluded)
         ]
         rows = rows.select(kept)
     if not table.called:
@@ -160,19 +160,19 @@ def _called(table: Table, rows: pa.Table, seen: SeenNumbers) -> pa.Table:
     taken: list[tuple[str, pa.ChunkedArray]] = []
     twice = {name for name, times in Counter(rows.column_names).items() if times > 1}
     replaced: set[str] = set()
-    for own, theirs in table.called.items():
-        replaced.add(own)
+    for ours, theirs in table.called.items():
+        replaced.add(ours)
         several = is_pattern(theirs) and theirs not in rows.column_names
-        if several or theirs in table.levels or _one_number(table, own, theirs, rows):
+        if several or theirs in table.levels or _one_number(table, ours, theirs, rows):
             wide = [name for name in rows.column_names if matches(name, theirs)]
             replaced |= set(wide)
             if again := twice & set(wide):
                 first = rows.column(rows.column_names.index(min(again)))
-                taken += [(own, first), (own, first)]
+                taken += [(ours, first), (ours, first)]
                 continue
-            if any(one.name == own and one.type == TEXT for one in table.columns):
+            if any(c.name == ours and c.type == TEXT for c in table.columns):
                 if all(any(matches(name, part) for name in wide) for part in theirs.split(",")):
-                    taken.append((own, _one_text(rows, wide, theirs)))
+                    taken.append((ours, _one_text(rows, wide, theirs)))
                 continue
             odd = [
                 name
@@ -185,10 +185,10 @@ def _called(table: Table, rows: pa.Table, seen: SeenNumbers) -> pa.Table:
             if wide:
                 columns = {name: rows[name] for name in wide}
                 lists = None if odd else _one_list(columns, table, seen)
-                taken.append((own, rows[odd[0]] if lists is None else lists))
+                taken.append((ours, rows[odd[0]] if lists is None else lists))
         elif theirs in rows.column_names:
             replaced.add(theirs)
-            taken += [(own, rows.column(i)) for i in rows.schema.get_all_field_indices(theirs)]
+            taken += [(ours, rows.column(i)) for i in rows.schema.get_all_field_indices(theirs)]
     kept = [i for i, name in enumerate(rows.column_names) if name not in replaced]
     fields = [rows.schema.field(i) for i in kept]
     fields += [pa.field(name, column.type) for name, column in taken]
@@ -206,15 +206,15 @@ def _one_text(rows: pa.Table, wide: Sequence[str], theirs: str) -> pa.ChunkedArr
     return pc.if_else(pc.equal(joined, ""), None, joined)
 
 
-def _one_number(table: Table, own: str, theirs: str, rows: pa.Table) -> bool:
+def _one_number(table: Table, ours: str, theirs: str, rows: pa.Table) -> bool:
     """Say whether a column of lists of numbers has one number in each cell, also as text."""
-    lists = any(one.name == own and one.type == NUMBERS for one in table.columns)
+    lists = any(column.name == ours and column.type == NUMBERS for column in table.columns)
     if not lists or theirs not in rows.column_names:
         return False
     if not is_text(rows[theirs].type):
         return is_number(rows[theirs].type)
     signs = (pc.match_substring(rows[theirs], sign) for sign in (table.separator, "["))
-    return not any(pc.any(found).as_py() for found in signs)
+    return not any(pc.any(cells).as_py() for cells in signs)
 
 
 def named(table: Table, rows: pa.Table, file: str, first: int) -> pa.Table:
@@ -247,14 +247,14 @@ def spelt(table: Table, rows: pa.Table) -> tuple[pa.Table, dict[str, BoolArray]]
         return rows, {}
     wrong = {}
     declared, times = table.declared(rows.column_names), Counter(rows.column_names)
-    for place, name in enumerate(rows.column_names):
+    for index, name in enumerate(rows.column_names):
         column = declared.get(name)
         if column is None or as_it_comes(column) or times[name] > 1:
             continue
         if not is_text(rows[name].type) or column.arrow == pa.string():
             continue
         cells, odd = read_cells(rows[name], column.arrow, bool(column.values), table.separator)
-        rows = rows.set_column(place, name, cells)
+        rows = rows.set_column(index, name, cells)
         if odd.any():
             wrong[name] = odd
     return rows, wrong
@@ -268,37 +268,37 @@ def separator_of(schema: pa.Schema) -> str:
 def filled(table: Table, rows: pa.Table) -> pa.Table:
     """Return columns in the types that are declared, in that order, with null absent ones."""
     there = set(rows.column_names)
-    own = {c.name: c for c in table.columns} | table.declared(rows.column_names)
+    columns = {c.name: c for c in table.columns} | table.declared(rows.column_names)
     return pa.table(
         {
             name: rows[name] if name in there else pa.nulls(len(rows), c.arrow)
-            for name, c in own.items()
+            for name, c in columns.items()
         }
     )
 
 
-def faults(table: Table, found: pa.Schema, file: str, theirs: Sequence[str] = ()) -> list[Fault]:
+def faults(table: Table, schema: pa.Schema, file: str, theirs: Sequence[str] = ()) -> list[Fault]:
     """List what keeps a file with this schema from being read as this table.
 
-    ``theirs`` are its columns as the file has them, where ``found`` is of those that were read.
+    ``theirs`` are its columns as the file has them, where ``schema`` is of those that were read.
     """
-    names = found.names
+    names = schema.names
     columns = listed(theirs or names, 8) or "none"
-    own, times = table.declared(names), Counter(names)
+    declared, times = table.declared(names), Counter(names)
     wrong = [
         Fault(
             file,
             "",
             f"not in the file ({c.type})",
             c.name,
-            remedy=f"{_for_absent(c, found, table)} (the columns are {columns})",
+            remedy=f"{_for_absent(c, schema, table)} (the columns are {columns})",
         )
         for c in table.columns
         if c.required and c.name not in names
     ]
-    for name, column in own.items():
+    for name, column in declared.items():
         if not name.strip():
-            numbers = ", ".join(str(i) for i, own in enumerate(names, 1) if own == name)
+            numbers = ", ".join(str(i) for i, other in enumerate(names, 1) if other == name)
             wrong.append(
                 Fault(
                     file,
@@ -309,7 +309,7 @@ def faults(table: Table, found: pa.Schema, file: str, theirs: Sequence[str] = ()
             )
         elif times[name] > 1:
             wrong.append(Fault(file, "a name used once", "it twice", name, remedy="rename one"))
-        elif not can_read(column, kind := found.field(name).type):
+        elif not can_read(column, kind := schema.field(name).type):
             expected, remedy = column.expected or f"type {column.arrow}", column.remedy
             if column.arrow == pa.string() and pa.types.is_floating(kind):
                 expected = "text or whole numbers"
@@ -334,9 +334,9 @@ def faults(table: Table, found: pa.Schema, file: str, theirs: Sequence[str] = ()
     return wrong
 
 
-def _for_absent(column: Column, found: pa.Schema, table: Table) -> str:
+def _for_absent(column: Column, schema: pa.Schema, table: Table) -> str:
     """Say what may be meant for a column that a file does not have."""
-    others = table.others_in(found.names)
+    others = table.others_in(schema.names)
     if column.type != NUMBERS:
         near = nearest(column.name, others)
         # Names of ids are of the same things: bag_id and BagID, not case_id.
@@ -344,7 +344,7 @@ def _for_absent(column: Column, found: pa.Schema, table: Table) -> str:
             return f"did you mean {near}? then add --column {column.name}={near}"
         by_file = f", or {column.name}=FILE (one a file)" if column.names else ""
         return f"name the one that holds it: --column {column.name}=YOURS{by_file}"
-    lists = [name for name in others if can_read(column, found.field(name).type)]
+    lists = [name for name in others if can_read(column, schema.field(name).type)]
     if lists:
         return f"if it is called {lists[0]} there, add --column {column.name}={lists[0]}"
     numbered = Counter(name.rstrip(digits) for name in others if name[-1:].isdigit())
@@ -412,8 +412,8 @@ class SeenNumbers:
 
     def count_labels(self, words: pa.Array) -> None:
         """Add the rows of each label, as the file writes it."""
-        for one in words.value_counts():
-            self.labels[one["values"].as_py()] += one["counts"].as_py()
+        for counted in words.value_counts():
+            self.labels[counted["values"].as_py()] += counted["counts"].as_py()
 
 
 def _one_list(
@@ -461,35 +461,35 @@ def read_lists(name: str, column: pa.ChunkedArray, separator: str) -> FloatArray
     if is_text(column.type):
         column = read_cells(column, NUMBERS.arrow, False, separator)[0]
     lists = column.cast(pa.large_list(pa.float64())).combine_chunks()
-    given = np.flatnonzero(np.asarray(lists.is_valid()))
+    rows = np.flatnonzero(np.asarray(lists.is_valid()))
     lengths = pc.list_value_length(lists.drop_null()).to_numpy()
-    odd = given[lengths != lengths[:1]]
+    odd = rows[lengths != lengths[:1]]
     if odd.size:
         found = f"a list of {len(lists[int(odd[0])])} where others have {lengths[0]} numbers"
         raise UnreadableCells(name, int(odd[0]), found, odd.size)
     numbers: FloatArray = np.full((len(lists), int(lengths[:1].sum())), np.nan)
     values = lists.drop_null().flatten().to_numpy(zero_copy_only=False)
-    numbers[given] = values.reshape(numbers[given].shape)
+    numbers[rows] = values.reshape(numbers[rows].shape)
     return numbers
 
 
 def _one_hot(column: pa.ChunkedArray, missing: Sequence[str], levels: Sequence[str]) -> FloatArray:
     """Return 1 where cells have a level and 0 where another, [n, L]; NaN where they are missing."""
     cells = mixed.texts(mixed.taken(column, missing)[0])
-    place = pc.index_in(cells, pa.array(levels, pa.string()))
-    codes = place.fill_null(-1).to_numpy(zero_copy_only=False)
-    found: FloatArray = (codes[:, None] == np.arange(len(levels))).astype(float)
-    found[np.asarray(cells.is_null())] = np.nan
-    return found
+    indices = pc.index_in(cells, pa.array(levels, pa.string()))
+    codes = indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    one_hot: FloatArray = (codes[:, None] == np.arange(len(levels))).astype(float)
+    one_hot[np.asarray(cells.is_null())] = np.nan
+    return one_hot
 
 
 def _read_numbers(
-    name: str, column: pa.ChunkedArray, table: Table, found: SeenNumbers, of_label: str = ""
+    name: str, column: pa.ChunkedArray, table: Table, all_seen: SeenNumbers, of_label: str = ""
 ) -> FloatArray:
     """Return cells as numbers; ``of_label`` says what is expected of each, where it is a label."""
     if not is_text(column.type) and not table.missing:
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
-    cells, seen = mixed.taken(column, table.missing, found.semicolons, found.where)
+    cells, seen = mixed.taken(column, table.missing, all_seen.semicolons, all_seen.where)
     decimal = "," if table.called.get(name, name) in table.commas else "."
     rule = Rule(mixed.NUMBER, decimal=decimal)
     values, wrong = mixed.numbers(cells, rule)
@@ -501,7 +501,7 @@ def _read_numbers(
         other = other if number_of(cell, other) is not None else ""
         expected = of_label or _IN_FEATURES
         raise UnreadableCells(name, row, cell, int(wrong.sum()), other, expected, bool(of_label))
-    found.columns[name] = found.columns.get(name, Seen()) + seen
+    all_seen.columns[name] = all_seen.columns.get(name, Seen()) + seen
     return values
 
 

@@ -36,11 +36,11 @@ def column_rules(
 def unknown_columns(names: Sequence[str], settings: TableSettings) -> list[Fault]:
     """Return a fault of every setting that names a column that is not there."""
     named = {"categories": list(settings.categories), "missing": settings.missing_columns()}
-    own = {*names, *settings.columns.values(), "label"}
+    known = {*names, *settings.columns.values(), "label"}
     return [
         Fault("settings", f"columns out of {listed(names)}", listed(absent), name)
-        for name, given in named.items()
-        if (absent := [one for one in given if one not in own])
+        for name, columns in named.items()
+        if (absent := [column for column in columns if column not in known])
     ]
 
 
@@ -51,12 +51,12 @@ def unclear_faults(
     return [
         Fault(
             where,
-            one.expected,
-            one.found,
+            problem.expected,
+            problem.found,
             settings.columns.get(name, name),
-            remedy=one.remedy.replace("COLUMN", name),
+            remedy=problem.remedy.replace("COLUMN", name),
         )
-        for name, one in unclear.items()
+        for name, problem in unclear.items()
     ]
 
 
@@ -88,13 +88,13 @@ def bounded(levels: Mapping[str, Levels]) -> dict[str, Levels]:
     A part of such a column may have few levels, but what is merged from all parts has many: so the
     merged and bounded counts are the same for any partitioning.
 
-    >>> found = bounded({"a": Levels({"x": 2}, 1), "b": Levels(dict.fromkeys(map(str, range(10001)), 1), 0)})
-    >>> found["a"].counts, found["b"].counts, found["b"].many
+    >>> kept = bounded({"a": Levels({"x": 2}, 1), "b": Levels(dict.fromkeys(map(str, range(10001)), 1), 0)})
+    >>> kept["a"].counts, kept["b"].counts, kept["b"].many
     ({'x': 2}, {}, True)
     """  # noqa: E501
     return {
-        name: Levels({}, one.missing, True) if one.many or len(one.counts) > MOST else one
-        for name, one in levels.items()
+        name: Levels({}, seen.missing, True) if seen.many or len(seen.counts) > MOST else seen
+        for name, seen in levels.items()
     }
 
 
@@ -113,9 +113,9 @@ class WeightSums:
     @classmethod
     def of(cls, weights: pa.Array) -> WeightSums:
         """Sum the weights of some rows."""
-        given = weights.drop_null().to_numpy()
-        rows = int((given > 0.0).sum())
-        return cls(rows, len(weights) - rows, float(given.sum()), float((given**2).sum()))
+        present = weights.drop_null().to_numpy()
+        rows = int((present > 0.0).sum())
+        return cls(rows, len(weights) - rows, float(present.sum()), float((present**2).sum()))
 
     def __add__(self, other: WeightSums) -> WeightSums:
         """Add those of other rows."""
@@ -163,8 +163,8 @@ class WeightSums:
         """Return the line of the weights in the table of columns; none where there are none."""
         if WEIGHT not in settings.columns:
             return []
-        given = f"{self.rows:,} rows above 0"
-        return [ColumnRead(settings.columns[WEIGHT], "number", 0, given, "weight of the row")]
+        holds = f"{self.rows:,} rows above 0"
+        return [ColumnRead(settings.columns[WEIGHT], "number", 0, holds, "weight of the row")]
 
 
 def effective_size(notes: Sequence[Mapping[str, float]], settings: RunSettings) -> float | None:
@@ -174,7 +174,7 @@ def effective_size(notes: Sequence[Mapping[str, float]], settings: RunSettings) 
     """
     if WEIGHT not in settings.columns:
         return None
-    total, squares = (sum(one[name] for one in notes) for name in ("weight", "squared_weight"))
+    total, squares = (sum(note[name] for note in notes) for name in ("weight", "squared_weight"))
     return total**2 / squares if squares else 0.0
 
 
@@ -253,7 +253,7 @@ def odd_cells(
 
     ``files``: what has checked each, and its rows, which were taken together.
     """
-    found: list[dict[str, list[OddCell]]] = [{} for _ in files]
+    odd: list[dict[str, list[OddCell]]] = [{} for _ in files]
     for name, seen in taken.contents.seen.items():
         cells = taken.cells[name]
         if seen.numbers in (0, seen.cells) or seen.declared or mixed.typed(cells):
@@ -261,13 +261,13 @@ def odd_cells(
         rule = Rule(mixed.NUMBER, decimal="," if seen.comma > seen.point else ".")
         wrong = np.flatnonzero(mixed.numbers(cells, rule)[1])
         start = 0
-        for of_file, (checker, rows) in zip(found, files, strict=True):
-            own = wrong[(wrong >= start) & (wrong < start + len(rows))][:MAX_ROWS].tolist()
+        for of_file, (checker, rows) in zip(odd, files, strict=True):
+            in_file = wrong[(wrong >= start) & (wrong < start + len(rows))][:MAX_ROWS].tolist()
             of_file[name] = [
-                OddCell(checker.found.number_of(row - start), cells[row].as_py()) for row in own
+                OddCell(checker.found.number_of(row - start), cells[row].as_py()) for row in in_file
             ]
             start += len(rows)
-    return found
+    return odd
 
 
 def _read_named(rows: pa.Table, column: Column) -> pa.Array:
@@ -282,8 +282,8 @@ def _read_named(rows: pa.Table, column: Column) -> pa.Array:
 def joined(pieces: Sequence[Taken]) -> pa.Table:
     """Return rows of several files as one table, in which `cells_of` finds a column."""
     first = pieces[0]
-    named = {name: pa.concat_arrays([one.named[name] for one in pieces]) for name in first.named}
-    cells = {f"c.{name}": mixed.concat([one.cells[name] for one in pieces]) for name in first.cells}
+    named = {name: pa.concat_arrays([p.named[name] for p in pieces]) for name in first.named}
+    cells = {f"c.{name}": mixed.concat([p.cells[name] for p in pieces]) for name in first.cells}
     return pa.table({**named, **cells})
 
 

@@ -296,7 +296,7 @@ class Table:
         """Return this table as some files have it, as the settings of a run say."""
         return replace(
             self,
-            columns=(*self.columns, *(one for one in self.named if one.name in spelling.columns)),
+            columns=(*self.columns, *(c for c in self.named if c.name in spelling.columns)),
             called={ours: name for ours, name in spelling.columns.items() if ours != FILE},
             separator=spelling.list_separator,
             missing=tuple(getattr(spelling, "missing", ())),
@@ -338,8 +338,8 @@ class Table:
 
     def others_in(self, names: list[str]) -> list[str]:
         """Return the names of a file's columns that are not among ``columns``."""
-        own = {c.name for c in self.columns}
-        return [name for name in names if name not in own]
+        declared = {c.name for c in self.columns}
+        return [name for name in names if name not in declared]
 
     def declared(self, names: list[str]) -> dict[str, Column]:
         """Return what is known of a file's columns, those that are not looked at left out."""
@@ -353,11 +353,11 @@ def levels_by_column(levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
     >>> levels_by_column(["stain=HE", "stain=IHC"])
     {'stain': ('HE', 'IHC')}
     """
-    found: dict[str, tuple[str, ...]] = {}
-    for one in levels:
-        name, _, level = one.partition("=")
-        found[name] = (*found.get(name, ()), level)
-    return found
+    by_column: dict[str, tuple[str, ...]] = {}
+    for text in levels:
+        name, _, level = text.partition("=")
+        by_column[name] = (*by_column.get(name, ()), level)
+    return by_column
 
 
 def is_pattern(name: str) -> bool:

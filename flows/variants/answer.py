@@ -194,26 +194,26 @@ class Answer:
 def answer(finished: Finished) -> Answer:
     """Return what was found in every case."""
     settings, model = finished.settings, finished.model
-    found: list[CaseFound] = list(finished.summaries)
-    of_one, converged = model, [True] * len(found)
+    results: list[CaseFound] = list(finished.summaries)
+    of_one, converged = model, [True] * len(results)
     if isinstance(model, Several):
         of_one = model.model
         if finished.q.converged.any():  # else it is said of the run
             converged = finished.q.converged.tolist()
-    parts = [part for one in found for part in one.parts]
+    parts = [part for case in results for part in case.parts]
     asked = _asked(parts, settings)
-    every = ((one.name, call) for one in found for part in one.parts for call in part.calls)
+    every = ((case.name, call) for case in results for part in case.parts for call in part.calls)
     calls = nlargest(MOST_CALLS, every, key=lambda pair: pair[1]["qual"])
     limits = [part.limits for part in parts if part.limits is not None]
-    samples = [one.parts[0].sample_reads for one in found]
-    reads = [one for one in samples if one is not None]
-    alone = found[0].parts if len(found) == 1 else []
+    samples = [case.parts[0].sample_reads for case in results]
+    reads = [s for s in samples if s is not None]
+    alone = results[0].parts if len(results) == 1 else []
     missed = detection.join_missed([part.missed for part in alone])
     members = []
-    if settings.members and len(found) == 1 and isinstance(of_one, BatchNull):
-        factors = np.exp(found[0].q.member_shift).tolist()
+    if settings.members and len(results) == 1 and isinstance(of_one, BatchNull):
+        factors = np.exp(results[0].q.member_shift).tolist()
         members = list(map(Member, settings.controls, map(tuple, factors)))
-    cases = [case_of(one, of_one, own, settings) for one, own in zip(found, converged, strict=True)]
+    cases = [case_of(c, of_one, ok, settings) for c, ok in zip(results, converged, strict=True)]
     return Answer(
         asked=asked,
         passed=sum(case.passed for case in cases),
@@ -224,10 +224,8 @@ def answer(finished: Finished) -> Answer:
         missed=tuple(missed[: part_calls.MOST_MISSED]),
         panel=tuple(members),
         replicates=_replicates(reads),
-        thin=tuple(dict.fromkeys(name for one in reads for name in one.thin)),
-        reads={
-            name: row for one in reads for name, row in read_account.as_rows(one, settings).items()
-        },
+        thin=tuple(dict.fromkeys(name for s in reads for name in s.thin)),
+        reads={name: row for s in reads for name, row in read_account.as_rows(s, settings).items()},
         files=finished.files,
         seen=finished.seen,
     )
@@ -255,13 +253,13 @@ def _asked(parts: Sequence[PartCalls], settings: VariantSettings) -> Asked:
 
 def _limits(parts: Sequence[detection.LimitCounts]) -> tuple[int, ...]:
     every = detection.LimitCounts.merge(parts)
-    at = np.searchsorted(SHARES, every.share)  # no limit, which is NaN, comes last
-    return tuple(np.bincount(at, every.count, len(SHARES) + 1).astype(int).tolist())
+    bins = np.searchsorted(SHARES, every.share)  # no limit, which is NaN, comes last
+    return tuple(np.bincount(bins, every.count, len(SHARES) + 1).astype(int).tolist())
 
 
 def _replicates(samples: Sequence[SampleReads]) -> tuple[Replicate, ...]:
     """Return every replicate once: a control is one of every case."""
-    found: dict[tuple[str, str], Replicate] = {}
+    by_name: dict[tuple[str, str], Replicate] = {}
     for reads in samples:
         for r, (sample, replicate) in enumerate(reads.columns):
             counted = left_out = None
@@ -270,11 +268,11 @@ def _replicates(samples: Sequence[SampleReads]) -> tuple[Replicate, ...]:
                 left_out = int(reads.account[r, bam_kernels.REACHED]) - counted
             depth = float(reads.depth[r, 0]) / max(reads.positions, 1)
             file = storage.shown(reads.files[r]) if reads.files else ""
-            one = Replicate(sample, replicate, file, counted, left_out, depth)
-            found.setdefault((sample, replicate), one)
-    return tuple(found.values())
+            row = Replicate(sample, replicate, file, counted, left_out, depth)
+            by_name.setdefault((sample, replicate), row)
+    return tuple(by_name.values())
 
 
-def _ends(one: Estimate) -> tuple[float | None, ...]:
-    percent = in_percent(one)
+def _ends(share: Estimate) -> tuple[float | None, ...]:
+    percent = in_percent(share)
     return percent.value, percent.low, percent.high

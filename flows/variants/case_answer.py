@@ -116,7 +116,7 @@ class Call:
     @property
     def against(self) -> Reads | None:
         """The reads of all that the case is compared with."""
-        known = [one for one in (self.control, self.panel) if one is not None]
+        known = [reads for reads in (self.control, self.panel) if reads is not None]
         return Reads.sum(known) if known else None
 
 
@@ -196,23 +196,23 @@ class Case:
     known: int
 
 
-def case_of(found: CaseFound, model: Any, converged: bool, settings: VariantSettings) -> Case:
+def case_of(case: CaseFound, model: Any, converged: bool, settings: VariantSettings) -> Case:
     """Return what was found in a case."""
-    parts, q = found.parts, found.q
+    parts, q = case.parts, case.q
     calls = [call for part in parts for call in part.calls]
     filtered = sum(bool(call["filters"]) for call in calls)
-    known = [own for call in calls if (own := compared(call, settings.skipped_filters))]
-    disagreeing = [one for part in parts for one in part.disagreeing]
+    known = [c for call in calls if (c := compared(call, settings.skipped_filters))]
+    disagreeing = [d for part in parts for d in part.disagreeing]
     limits = [part.limits for part in parts if part.limits is not None]
     callable_regions = [part.callable for part in parts if part.callable is not None]
     chains = Chains.merge([p.chains for p in parts if p.chains is not None])
     return Case(
-        name=found.name,
+        name=case.name,
         passed=len(calls) - filtered,
         filtered=filtered,
         positions=part_calls.positions_of(parts),
         locations=sum(part.locations for part in parts),
-        callable=sum(one.positions for one in callable_regions) if limits else None,
+        callable=sum(region.positions for region in callable_regions) if limits else None,
         limit=detection.LimitCounts.merge(limits).quantile(0.5) if limits else None,
         differences=differences_of(q) if isinstance(model, BatchNull) else None,
         indels=_indels(parts),
@@ -221,7 +221,7 @@ def case_of(found: CaseFound, model: Any, converged: bool, settings: VariantSett
         all_alike=isinstance(model, Pair) and model.is_all_alike(q),
         chains=chains if chains.locations else None,
         mixed=mixed_in([part.mixed for part in parts]),
-        disagreeing=tuple(nlargest(MOST_DISAGREEING, disagreeing, key=lambda one: one.prob)),
+        disagreeing=tuple(nlargest(MOST_DISAGREEING, disagreeing, key=lambda d: d.prob)),
         alike=tuple(name for name in READ_FILTERS if _is_alike(name, known)),
         known=len(known),
     )
@@ -262,50 +262,50 @@ def call_of(call: dict[str, Any], settings: VariantSettings, not_run: dict[str, 
             ReplicateReads(names[role], str(k + 1), reads)
             if role in names
             else ReplicateReads(settings.members[k], "all", reads)
-            for role, own in by_role.items()
-            for k, reads in enumerate(own)
+            for role, of_role in by_role.items()
+            for k, reads in enumerate(of_role)
         ),
-        tested=tuple(Tested(one, _result(one, call["filters"], not_run)) for one in compared(call)),
+        tested=tuple(Tested(c, _result(c, call["filters"], not_run)) for c in compared(call)),
     )
 
 
 def _result(
-    one: Compared, removed_by: Sequence[str], not_run: dict[str, str]
+    comparison: Compared, removed_by: Sequence[str], not_run: dict[str, str]
 ) -> Literal["passed", "removed", "not run", "too few reads", "all alike"]:
-    if one.filter in not_run:
+    if comparison.filter in not_run:
         return "not run"
-    if one.filter in removed_by:
+    if comparison.filter in removed_by:
         return "removed"
-    if one.is_testable:
+    if comparison.is_testable:
         return "passed"
-    return "all alike" if one.is_alike else "too few reads"
+    return "all alike" if comparison.is_alike else "too few reads"
 
 
 def _is_alike(name: str, calls: Sequence[Sequence[Compared]]) -> bool:
     """Whether the reads of every call are all alike to a filter."""
-    own = [one for call in calls for one in call if one.filter == name]
-    return bool(own) and all(one.is_alike for one in own)
+    by_filter = [c for call in calls for c in call if c.filter == name]
+    return bool(by_filter) and all(c.is_alike for c in by_filter)
 
 
 def _indels(parts: Sequence[PartCalls]) -> IndelsFound | None:
     fit = parts[0].indel_fit
     if fit is None:
         return None
-    found = [part.indels for part in parts if part.indels is not None]
-    places = sorted((one for part in found for one in part.clusters), key=lambda one: one.p)
+    indels = [part.indels for part in parts if part.indels is not None]
+    places = sorted((c for part in indels for c in part.clusters), key=lambda c: c.p)
     return IndelsFound(
-        called=sum(not call["filters"] for part in found for call in part.calls),
-        tested=sum(part.units for part in found),
-        shown=sum(part.alleles for part in found),
+        called=sum(not call["filters"] for part in indels for call in part.calls),
+        tested=sum(part.units for part in indels),
+        shown=sum(part.alleles for part in indels),
         fit=fit,
         places=tuple(places[:MOST_PLACES]),
     )
 
 
-def in_percent(one: Estimate) -> Estimate:
+def in_percent(share: Estimate) -> Estimate:
     """Return a share in per cent."""
-    low, high = (None if end is None else 100.0 * end for end in (one.low, one.high))
-    return Estimate(100.0 * one.value, low, high)
+    low, high = (None if end is None else 100.0 * end for end in (share.low, share.high))
+    return Estimate(100.0 * share.value, low, high)
 
 
 LEAST_SHIFT, LEAST_Z = 0.4, 4.0  # of a logarithm of a factor that is marked, and its z
@@ -377,7 +377,7 @@ class Differences:
     @property
     def largest(self) -> Factor:
         """The factor that is furthest from 1."""
-        return max(self.factors, key=lambda one: abs(np.log(one.factor.value)))
+        return max(self.factors, key=lambda f: abs(np.log(f.factor.value)))
 
 
 def differences_of(q: BatchGlobal) -> Differences:
@@ -411,7 +411,7 @@ def _contexts(q: BatchGlobal) -> tuple[Marked, ...]:
     order = np.argsort(-np.abs(off), axis=None, kind="stable")
     flat = (np.exp(q.of_context), off, LEAST_CONTEXT_Z * q.errors.of_context)
     names = np.array(names_of_contexts())[order].tolist()
-    return _marked(names, *(one.ravel()[order] for one in flat))
+    return _marked(names, *(values.ravel()[order] for values in flat))
 
 
 def _marked(

@@ -80,7 +80,7 @@ def fits_of(model: Any, q: Any) -> list[CaseFit]:
     """Return the fit of each case."""
     if isinstance(model, Several):
         pairs = zip(model.names, q.of, strict=True)
-        return [CaseFit(name, model.model, own) for name, own in pairs]
+        return [CaseFit(name, model.model, case_q) for name, case_q in pairs]
     return [CaseFit("", model, q)]
 
 
@@ -145,13 +145,13 @@ def conclude(
     for number, fit in enumerate(fits_of(model, q)):
         alone = settings.of_case(settings.tested[number])
         columns = replicate_columns(about.columns, alone)
-        own = [i for i, case in enumerate(about.cases) if case == number]
+        positions = [i for i, case in enumerate(about.cases) if case == number]
         items.append(
             Case(
                 number,
                 fit,
-                [(i, about.indices[i]) for i in own],
-                [summaries[i] for i in own],
+                [(i, about.indices[i]) for i in positions],
+                [summaries[i] for i in positions],
                 columns,
                 about.reads.of(columns),
                 [about.files[about.columns.index(c)] for c in columns] if about.files else [],
@@ -205,8 +205,8 @@ def _conclude_case(
     if why_not is None:
         indels = call_indels(case.positions, model, settings, paths, fitted, each, case.number)
         parts = [
-            replace(part, calls=part.calls + own.calls, indels=own, indel_fit=indels.fit)
-            for part, own in zip(parts, indels.parts, strict=True)
+            replace(part, calls=part.calls + more.calls, indels=more, indel_fit=indels.fit)
+            for part, more in zip(parts, indels.parts, strict=True)
         ]
     parts = [replace(part, no_indels=why_not, sample_reads=case.reads) for part in parts]
     _write_calls(case, parts, null_of(model, q), settings, paths)
@@ -235,7 +235,7 @@ def _write_calls(
         case.url(paths, "variants.vcf.gz"),
         records,
         _contigs(settings, parts),
-        [name for own in names.values() for name in own],
+        [name for of_role in names.values() for name in of_role],
         f"vbflows variants, test {settings.test}",
         filters_not_run(parts, settings),
         null,

@@ -64,11 +64,11 @@ def hyperparameters(model: Any, q: Any) -> list[Parameter]:
     if isinstance(model, Pair):
         return [
             Parameter(name, sample, value)
-            for sample, of in (("case", q.case), ("control", q.control))
+            for sample, prior in (("case", q.case), ("control", q.control))
             for name, value in (
-                ("mu0", of.a0 / (of.a0 + of.b0)),
-                ("M0", of.a0 + of.b0),
-                ("log_M", of.log_m),
+                ("mu0", prior.a0 / (prior.a0 + prior.b0)),
+                ("M0", prior.a0 + prior.b0),
+                ("log_M", prior.log_m),
             )
         ]
     rows = [
@@ -100,8 +100,8 @@ def hyperparameters(model: Any, q: Any) -> list[Parameter]:
     if isinstance(model, PanelNull):
         rows += [
             Parameter("member_shift", f"{p + 1} {kind}", float(b))
-            for p, of in enumerate(q.member_shift)
-            for kind, b in zip(names_of_types(), of, strict=True)
+            for p, shifts in enumerate(q.member_shift)
+            for kind, b in zip(names_of_types(), shifts, strict=True)
         ]
     for t, kind in enumerate(names_of_types()):
         rows.append(Parameter("error_rate", kind, float(q.a[t] / (q.a[t] + q.b[t]))))
@@ -148,12 +148,12 @@ class Variants(Family):
             raise
         except (storage.StorageError, InputError):
             return settings  # the check says what is wrong
-        said = settings_of_sheet(urls[0], lines, settings) if lines else {}
+        sheet = settings_of_sheet(urls[0], lines, settings) if lines else {}
         try:
-            return VariantSettings(**{**settings.model_dump(), **said}) if said else settings
+            return VariantSettings(**{**settings.model_dump(), **sheet}) if sheet else settings
         except ValidationError as error:
             found = "; ".join(
-                str(one["msg"]).removeprefix("Value error, ") for one in error.errors()
+                str(problem["msg"]).removeprefix("Value error, ") for problem in error.errors()
             )
             raise InputError.of(
                 file=urls[0], column="role", expected="roles that fit the settings", found=found
@@ -177,7 +177,7 @@ class Variants(Family):
         settings: VariantSettings,
     ) -> Checked:
         """Return the check of a file of counts."""
-        faults = faults_of(add_up(one.faults for one in pieces))
+        faults = faults_of(add_up(piece.faults for piece in pieces))
         return replace(header, faults=(*faults, *header.faults))
 
     def read_header(self, file: InputFile, settings: VariantSettings) -> Checked:
@@ -283,16 +283,16 @@ class Variants(Family):
         gather = gather_reads if files_of(parts[0]) else gather_counts
         gathered = gather(parts, settings, paths, each)
         partitions = to_fit(gathered, len(settings.tested))
-        _refuse_nothing(source, gathered, {one.case for one in partitions}, settings)
+        _refuse_nothing(source, gathered, {p.case for p in partitions}, settings)
         reads = _sample_reads(gathered, settings)
         urls_of = {column: url for column, (url, _) in gathered.files.items()}
         if faults := thin_faults(source, urls_of, reads, settings):
             raise InputError(faults)
         urls = each(finish_partition, partitions, settings, paths, gathered.columns)
         kept = KeptPartitions(
-            indices=[one.partition for one in partitions],
+            indices=[p.partition for p in partitions],
             columns=reads.columns,
-            cases=[one.case for one in partitions],
+            cases=[p.case for p in partitions],
             positions=reads.positions,
             locations=reads.locations,
             depth=reads.depth.tolist(),
@@ -303,11 +303,11 @@ class Variants(Family):
         warnings, notes = list(gathered.warnings), list[str]()
         if gathered.files:
             lines = read_sheet(source)
-            own = [line for line in lines if (line.sample, line.replicate) in gathered.files]
+            used = [line for line in lines if (line.sample, line.replicate) in gathered.files]
             wanted = regions_of(settings, marks_in(parts[0], settings))
-            warnings += header_warnings(own, wanted, settings)
+            warnings += header_warnings(used, wanted, settings)
             notes += inferred(os.path.dirname(source), lines, settings)
-            notes += read_account.replicates_in_words(own)
+            notes += read_account.replicates_in_words(used)
         warnings += _alike_warnings(gathered, reads, settings)
         warnings += _read_warnings(reads, settings)
         warnings += _test_warnings(settings)
@@ -315,7 +315,7 @@ class Variants(Family):
             tuple(urls),
             OfCase if settings.several else Counts,
             tuple(warnings),
-            tuple(lost for one in gathered.partitions for lost in one.dropped),
+            tuple(lost for p in gathered.partitions for lost in p.dropped),
             notes=tuple(notes),
         )
 
@@ -397,9 +397,9 @@ class Variants(Family):
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the hyperparameters; they are point estimates."""
         rows = []
-        for number, one in enumerate(fits_of(model, q)):
-            for row in _parameters(one.model, one.q, paths, number):
-                words = [word for word in (one.name, row.index) if word]
+        for number, fit in enumerate(fits_of(model, q)):
+            for row in _parameters(fit.model, fit.q, paths, number):
+                words = [word for word in (fit.name, row.index) if word]
                 rows.append(replace(row, index=" ".join(words) or None))
         return rows
 
@@ -438,11 +438,11 @@ def _sample_reads(gathered: Gathered, settings: VariantSettings) -> SampleReads:
     depth = np.zeros((len(gathered.columns), 2), np.int64)
     locations = 0
     for case, name in enumerate(settings.tested):
-        own = gathered.of_case(case)
+        of_case = gathered.of_case(case)
         columns = replicate_columns(gathered.columns, settings.of_case(name))
         rows = [gathered.columns.index(column) for column in columns]
-        depth[rows] = np.sum([one.depth for one in own], axis=0)
-        locations = max(locations, sum(one.locations for one in own))
+        depth[rows] = np.sum([p.depth for p in of_case], axis=0)
+        locations = max(locations, sum(p.locations for p in of_case))
     return SampleReads(
         gathered.columns, gathered.positions or locations, locations, depth, gathered.account
     )
@@ -450,22 +450,22 @@ def _sample_reads(gathered: Gathered, settings: VariantSettings) -> SampleReads:
 
 def _alike_warnings(gathered: Gathered, reads: SampleReads, settings: VariantSettings) -> list[str]:
     """Say which replicates of a case and its controls have the same reads."""
-    said: dict[str, None] = {}
+    warnings: dict[str, None] = {}
     for case, name in enumerate(settings.tested):
-        own = reads.of(replicate_columns(gathered.columns, settings.of_case(name)))
-        digests = [one.digests for one in gathered.of_case(case)]
-        said |= dict.fromkeys(read_account.same_reads(own.columns, digests, own.depth))
-    return list(said)
+        of_case = reads.of(replicate_columns(gathered.columns, settings.of_case(name)))
+        digests = [p.digests for p in gathered.of_case(case)]
+        warnings |= dict.fromkeys(read_account.same_reads(of_case.columns, digests, of_case.depth))
+    return list(warnings)
 
 
 def _read_warnings(reads: SampleReads, settings: VariantSettings) -> list[str]:
-    said = read_account.mismatch_warnings(reads, settings)
+    lines = read_account.mismatch_warnings(reads, settings)
     if reads.account is not None:
-        said += read_account.warnings(reads.account, reads.columns, settings)
+        lines += read_account.warnings(reads.account, reads.columns, settings)
     if reads.thin:
-        said.append(f"Without reads, so that nothing is found in them: {', '.join(reads.thin)}.")
+        lines.append(f"Without reads, so that nothing is found in them: {', '.join(reads.thin)}.")
     with_reads = [column for column in reads.columns if " ".join(column) not in reads.thin]
-    return said + _replicate_warnings(with_reads, settings)
+    return lines + _replicate_warnings(with_reads, settings)
 
 
 def _test_warnings(settings: VariantSettings) -> list[str]:

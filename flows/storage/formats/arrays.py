@@ -80,18 +80,18 @@ def opened(url: str) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
     Raises `StorageError` if the file is not what its name says, or holds no bags.
     """
     with _readable(url):
-        blocks = _opened_fcs if url.lower().endswith(".fcs") else _opened_hdf5
-        with blocks(local_copy(url), stem_of(url)) as found:
+        open_blocks = _opened_fcs if url.lower().endswith(".fcs") else _opened_hdf5
+        with open_blocks(local_copy(url), stem_of(url)) as blocks:
             kinds = {
                 name: cells.kind if cells.width is None else pa.list_(cells.kind)
-                for block in found
+                for block in blocks
                 for name, cells in block.columns.items()
             }
-            left_out = sorted({f"left out: {name}" for block in found for name in block.left_out})
-            shared = [block.places_shared for block in found if block.places_shared]
+            left_out = sorted({f"left out: {name}" for block in blocks for name in block.left_out})
+            shared = [block.places_shared for block in blocks if block.places_shared]
             counted = [(SHARED, len(shared), sum(shared))] if shared else []
             schema = pa.schema(kinds.items(), {NOTES: json.dumps([*left_out, *counted])})
-            yield schema, _in_pieces(found, schema)
+            yield schema, _in_pieces(blocks, schema)
 
 
 @contextmanager
@@ -144,9 +144,9 @@ def _opened_hdf5(path: str, stem: str) -> Iterator[list[Block]]:
 
     expansion = Expansion(path, os.path.getsize(path))
 
-    def count(_: str, one: Any) -> None:
-        if isinstance(one, h5py.Dataset):
-            expansion.add(one.nbytes)
+    def count(_: str, member: Any) -> None:
+        if isinstance(member, h5py.Dataset):
+            expansion.add(member.nbytes)
 
     with h5py.File(path, "r") as file:
         file.visititems(count)
@@ -158,15 +158,15 @@ def _blocks(file: Any, stem: str) -> list[Block]:
     """Return the bags of a file, or the one table that it is."""
     if any(name in file for name in CALLED_FEATURES):
         return [_block(_members(file), stem)]
-    arrays = {name: one for name, one in file.items() if len(_shape(one)) == 2}
-    bags = {name: {FEATURES: one} for name, one in arrays.items() if name not in CALLED_COORDINATES}
+    arrays = {name: a for name, a in file.items() if len(_shape(a)) == 2}
+    bags = {name: {FEATURES: a} for name, a in arrays.items() if name not in CALLED_COORDINATES}
     bags |= {
-        name: _members(one)
-        for name, one in file.items()
-        if not hasattr(one, "shape") and any(called in one for called in CALLED_FEATURES)
+        name: _members(group)
+        for name, group in file.items()
+        if not hasattr(group, "shape") and any(called in group for called in CALLED_FEATURES)
     }
     if not bags:
-        shapes = [f"{name} {tuple(getattr(one, 'shape', ()))}" for name, one in file.items()]
+        shapes = [f"{name} {tuple(getattr(member, 'shape', ()))}" for name, member in file.items()]
         raise ValueError(
             "expected an array features [rows, numbers], or arrays [instances, numbers], one a "
             f"bag, found {', '.join(shapes[:10]) or 'no array'}"
@@ -179,19 +179,19 @@ def _blocks(file: Any, stem: str) -> list[Block]:
 def _members(group: Any) -> dict[str, Any]:
     """Return the arrays and marks of a file or group."""
     return {name: np.asarray(value) for name, value in group.attrs.items()} | {
-        name: one for name, one in group.items() if hasattr(one, "shape")
+        name: array for name, array in group.items() if hasattr(array, "shape")
     }
 
 
-def _shape(one: Any) -> tuple[int, ...]:
+def _shape(array: Any) -> tuple[int, ...]:
     """Return an array's shape without a first axis of length 1 before two others."""
-    shape = tuple(getattr(one, "shape", ()))
+    shape = tuple(getattr(array, "shape", ()))
     return shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
 
 
 def _block(members: Mapping[str, Any], name: str) -> Block:
     """Return the rows of one table or bag."""
-    called = next(one for one in CALLED_FEATURES if one in members)
+    called = next(word for word in CALLED_FEATURES if word in members)
     features = members[called]
     if len(_shape(features)) != 2 or features.dtype.kind not in "fiub":
         raise ValueError(
@@ -201,21 +201,21 @@ def _block(members: Mapping[str, Any], name: str) -> Block:
     rows = _shape(features)[0]
     columns = {BAG: _constant(name)}
     left_out, shared = [], 0
-    for own, one in members.items():
-        shape = _shape(one)
-        may_name = own in CALLED_COORDINATES and INSTANCE not in members
+    for member, array in members.items():
+        shape = _shape(array)
+        may_name = member in CALLED_COORDINATES and INSTANCE not in members
         if may_name and len(shape) == 2 and shape[0] == rows:
-            places = _rows(one, 0, rows)
+            places = _rows(array, 0, rows)
             shared = rows - len(np.unique(places, axis=0))
             if not shared:
                 names = ["_".join(f"{number:g}" for number in place) for place in places.tolist()]
                 columns[INSTANCE] = _column(np.array(names, object))
         elif shape in ((), (1,)):
-            columns[own] = _constant(np.asarray(one[()]).reshape(-1)[0])
-        elif shape[0] == rows and (len(shape) == 1 or own == "bag_features"):
-            columns[own] = _column(_rows(one, 0, rows))
-        elif own != called:
-            left_out.append(own)
+            columns[member] = _constant(np.asarray(array[()]).reshape(-1)[0])
+        elif shape[0] == rows and (len(shape) == 1 or member == "bag_features"):
+            columns[member] = _column(_rows(array, 0, rows))
+        elif member != called:
+            left_out.append(member)
     return Block(rows, {**columns, FEATURES: _matrix(features)}, tuple(left_out), shared)
 
 
@@ -223,14 +223,12 @@ def _anndata(file: Any) -> Block:
     """Return an AnnData's cells: X where it is not too wide, what is in obsm, and obs."""
     obs = file["obs"]
     index = obs.attrs.get("_index", "_index")
-    columns = {
-        ("cell" if name == index else name): _column(_values(one)) for name, one in obs.items()
-    }
+    columns = {("cell" if name == index else name): _column(_values(v)) for name, v in obs.items()}
     left_out = []
-    matrices = {name: one for name, one in file.items() if name == "X"}
-    for name, one in (matrices | dict(file.get("obsm", {}))).items():
-        if len(_shape(one)) == 2 and one.shape[1] <= MOST_GENES:
-            columns[FEATURES if name == "X" else name] = _matrix(one)
+    matrices = {name: x for name, x in file.items() if name == "X"}
+    for name, matrix in (matrices | dict(file.get("obsm", {}))).items():
+        if len(_shape(matrix)) == 2 and matrix.shape[1] <= MOST_GENES:
+            columns[FEATURES if name == "X" else name] = _matrix(matrix)
         else:
             left_out.append(f"{name} (sparse, or over {MOST_GENES:,} columns)")
     if not any(cells.width for cells in columns.values()):
@@ -241,23 +239,23 @@ def _anndata(file: Any) -> Block:
     return Block(obs[index].shape[0], columns, tuple(left_out))
 
 
-def _values(one: Any) -> Any:
+def _values(column: Any) -> Any:
     """Return a column of obs: its values, or those of its categories by their codes."""
-    if hasattr(one, "shape"):
-        return one[()]
-    categories, codes = one["categories"][()].tolist(), one["codes"][()].tolist()
+    if hasattr(column, "shape"):
+        return column[()]
+    categories, codes = column["categories"][()].tolist(), column["codes"][()].tolist()
     return np.array([None if code < 0 else categories[code] for code in codes], object)
 
 
-def _rows(one: Any, start: int, stop: int) -> Any:
-    return one[0, start:stop] if len(one.shape) == 3 else one[start:stop]
+def _rows(array: Any, start: int, stop: int) -> Any:
+    return array[0, start:stop] if len(array.shape) == 3 else array[start:stop]
 
 
-def _matrix(one: Any) -> Cells:
+def _matrix(array: Any) -> Cells:
     return Cells(
-        pa.float32() if one.dtype in (np.float16, np.float32) else pa.float64(),
-        _shape(one)[1],
-        partial(_rows, one),
+        pa.float32() if array.dtype in (np.float16, np.float32) else pa.float64(),
+        _shape(array)[1],
+        partial(_rows, array),
     )
 
 
@@ -266,7 +264,7 @@ def _column(cells: Any) -> Cells:
     if len(cells.shape) == 2:
         return _matrix(cells)
     if cells.dtype.kind in "SO":
-        texts = [one.decode() if isinstance(one, bytes) else one for one in cells.tolist()]
+        texts = [cell.decode() if isinstance(cell, bytes) else cell for cell in cells.tolist()]
         return Cells(pa.array(texts).type, None, lambda start, stop: texts[start:stop])
     return Cells(pa.array(cells[:0]).type, None, lambda start, stop: cells[start:stop])
 

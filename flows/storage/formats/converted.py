@@ -95,7 +95,7 @@ def file_notes(url: str) -> list[tuple[str, tuple[int, ...]]]:
     metadata = None if converted == url else pq.read_schema(converted).metadata
     notes = json.loads((metadata or {}).get(NOTES, b"[]"))
     notes += _unused_options(format_of(url)[0])
-    return [(one, ()) if isinstance(one, str) else (one[0], tuple(one[1:])) for one in notes]
+    return [(note, ()) if isinstance(note, str) else (note[0], tuple(note[1:])) for note in notes]
 
 
 def _unused_options(end: str) -> list[str]:
@@ -293,8 +293,8 @@ def _json_schema(url: str, opened: Callable[[], Any], packing: str | None) -> pa
             lines, end, rest = (rest + chunk).rpartition(b"\n")
             if not end and len(rest) > JSON_BLOCK:
                 raise pa.ArrowInvalid(f"row {rows + 1:,} is longer than {JSON_BLOCK:,} bytes")
-            found, schema = _json_block(lines, schema, rows)
-            rows += found
+            count, schema = _json_block(lines, schema, rows)
+            rows += count
     return _json_block(rest, schema, rows)[1]
 
 
@@ -307,7 +307,7 @@ def _json_block(lines: bytes, schema: pa.Schema, rows: int) -> tuple[int, pa.Sch
         table = pj.read_json(io.BytesIO(lines), whole)
     except pa.ArrowInvalid as error:
         raise pa.ArrowInvalid(
-            _ROW.sub(lambda at: f"in row {rows + int(at[1]) + 1:,}", str(error))
+            _ROW.sub(lambda match: f"in row {rows + int(match[1]) + 1:,}", str(error))
         ) from error
     schemas = [schema, _without_times(table.schema)]
     return table.num_rows, pa.unify_schemas(schemas, promote_options="permissive")
@@ -343,10 +343,10 @@ def _arrow(url: str, _: str | None, sink: Sink) -> None:
 
 
 def _workbook(url: str, _: str | None, sink: Sink) -> None:
-    found = workbooks.read(url, local_copy(url), format_of(url)[0])
-    metadata = {CELLS: b"text", NOTES: json.dumps(found.notes).encode()}
-    schema = found.table.schema.with_metadata(metadata)
-    _write(url, sink, schema, found.table.to_batches())
+    sheet = workbooks.read(url, local_copy(url), format_of(url)[0])
+    metadata = {CELLS: b"text", NOTES: json.dumps(sheet.notes).encode()}
+    schema = sheet.table.schema.with_metadata(metadata)
+    _write(url, sink, schema, sheet.table.to_batches())
 
 
 def _limited(
@@ -399,34 +399,34 @@ def _write(url: str, sink: Sink, schema: pa.Schema, batches: Any) -> None:
 
     Row groups have some ``GROUP`` bytes and at most ``ROWS`` rows.
     """
-    held: list[pa.RecordBatch] = []
+    waiting: list[pa.RecordBatch] = []
     shared = _shared_cells(url, schema)
     for name, cell in shared.items():
         schema = schema.append(pa.field(name, cell.type))
     with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
         for batch in batches:
             expect()
-            columns = [*batch.columns, *(pa.repeat(one, len(batch)) for one in shared.values())]
-            held.append(pa.record_batch(columns, schema))
-            if sum(b.nbytes for b in held) >= GROUP:
-                writer.write_table(pa.Table.from_batches(held, schema), ROWS)
-                held.clear()
-        writer.write_table(pa.Table.from_batches(held, schema), ROWS)
+            columns = [*batch.columns, *(pa.repeat(c, len(batch)) for c in shared.values())]
+            waiting.append(pa.record_batch(columns, schema))
+            if sum(b.nbytes for b in waiting) >= GROUP:
+                writer.write_table(pa.Table.from_batches(waiting, schema), ROWS)
+                waiting.clear()
+        writer.write_table(pa.Table.from_batches(waiting, schema), ROWS)
 
 
 def _shared_cells(url: str, schema: pa.Schema) -> dict[str, pa.Scalar]:
     """Return the cells that all rows of a file have: its name, and those of its line."""
-    options, found = file_options(), {}
+    options, shared = file_options(), {}
     if options.names_files:
-        found[FILE] = pa.scalar(stem_of(url))
+        shared[FILE] = pa.scalar(stem_of(url))
     if options.file_table is not None and options.file_table.url != url:
         lines = _lines(options.file_table, replace(options, names_files=False, file_table=None))
         table = lines.texts if (schema.metadata or {}).get(CELLS) == b"text" else lines.typed
-        place = lines.place_of(url)
-        for name in (one for one in table.column_names if one != options.file_table.key):
+        line = lines.place_of(url)
+        for name in (n for n in table.column_names if n != options.file_table.key):
             cells = table[name]
-            found[name] = pa.scalar(None, cells.type) if place is None else cells[place]
-    return {name: cell for name, cell in found.items() if name not in schema.names}
+            shared[name] = pa.scalar(None, cells.type) if line is None else cells[line]
+    return {name: cell for name, cell in shared.items() if name not in schema.names}
 
 
 @lru_cache(maxsize=4)
@@ -453,9 +453,9 @@ def _not(url: str, what: str, error: Exception) -> StorageError:
         )
     ragged = _RAGGED.search(str(error))
     if ragged is not None:
-        row, wanted, found, cells = ragged.groups()
+        row, wanted, count, cells = ragged.groups()
         line = f"line {row}" if row else "a line"
-        many = "1 cell" if found == "1" else f"{found} cells"
+        many = "1 cell" if count == "1" else f"{count} cells"
         return cannot_read(
             url,
             f"{line} has {many} and the first line {wanted}: "

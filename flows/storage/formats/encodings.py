@@ -61,16 +61,16 @@ def guess(data: bytes) -> str:
     if western and (other := _other_language(some)):
         return other
     likely = [name for name in _LIKELY if western or name not in ("cp1252", "cp1254")]
-    found = from_bytes(some, cp_isolation=likely)
-    best = found.best()
+    matches = from_bytes(some, cp_isolation=likely)
+    best = matches.best()
     if best is None:
         return FALLBACK
     # Of a few words many encodings make as good a text.
     same = {
         name
-        for one in found
-        if one.chaos <= best.chaos and one.coherence >= best.coherence
-        for name in (one.encoding, *one.could_be_from_charset)
+        for match in matches
+        if match.chaos <= best.chaos and match.coherence >= best.coherence
+        for name in (match.encoding, *match.could_be_from_charset)
     }
     return next((name for name in likely if name in same), best.encoding)
 
@@ -99,7 +99,7 @@ def text_and_guess(data: bytes) -> tuple[str, str | None]:
 def _is_western(data: bytes) -> bool:
     """Say whether all bytes above 127 are letters or signs of text in western Windows."""
     text = data.decode(FALLBACK, errors="replace")
-    return all(one.isalpha() or one in _SIGNS for one in text if ord(one) > 127)
+    return all(char.isalpha() or char in _SIGNS for char in text if ord(char) > 127)
 
 
 def _other_language(data: bytes) -> str | None:
@@ -123,7 +123,7 @@ def _other_language(data: bytes) -> str | None:
 
 def _letters(data: bytes, encoding: str) -> set[str]:
     text = data.decode(encoding, errors="replace")
-    return {one.lower()[0] for one in text if ord(one) > 127 and one not in _SIGNS}
+    return {char.lower()[0] for char in text if ord(char) > 127 and char not in _SIGNS}
 
 
 def lines_in_utf8(data: bytes) -> tuple[int, int]:
@@ -150,8 +150,8 @@ def words_of(data: bytes, encoding: str) -> list[str]:
     >>> words_of("id,Köln,Zürich".encode("cp1252"), "cp1252")
     ['Köln', 'Zürich']
     """
-    found = re.finditer(r"\w*[^\W\x00-\x7f]\w*", data.decode(encoding, errors="replace"))
-    return list(dict.fromkeys(word[0] for word in islice(found, 20)))[:3]
+    words = re.finditer(r"\w*[^\W\x00-\x7f]\w*", data.decode(encoding, errors="replace"))
+    return list(dict.fromkeys(word[0] for word in islice(words, 20)))[:3]
 
 
 def refuse_unknown(url: str, name: str) -> None:

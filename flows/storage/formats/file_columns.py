@@ -54,8 +54,8 @@ class Lines:
         """Return the number of a file's line, by most of its folders; None where it has none."""
         pieces = url.split("/")
         names = ("/".join(pieces[-count:]) for count in range(min(len(pieces), 5), 0, -1))
-        found = (self.place.get(one) for name in (url, *names) for one in _called(name))
-        return next((number for number in found if number is not None), None)
+        numbers = (self.place.get(called) for name in (url, *names) for called in _called(name))
+        return next((number for number in numbers if number is not None), None)
 
 
 def _called(name: str) -> tuple[str, str]:
@@ -70,25 +70,25 @@ def lines_of(texts: pa.Table, key: str) -> Lines:
     numbers: dict[str, set[int]] = {}
     for number, name in enumerate(names):
         for called in _called(name or ""):
-            for one in (called, called.rpartition("/")[2]):
-                numbers.setdefault(one, set()).add(number)
-    place = {one: min(those) for one, those in numbers.items() if one and len(those) == 1}
-    texts = texts.select([one.name for one in texts.schema if not pa.types.is_nested(one.type)])
+            for form in (called, called.rpartition("/")[2]):
+                numbers.setdefault(form, set()).add(number)
+    place = {name: min(those) for name, those in numbers.items() if name and len(those) == 1}
+    texts = texts.select([f.name for f in texts.schema if not pa.types.is_nested(f.type)])
     is_text = (texts.schema.metadata or {}).get(CELLS) == b"text"
     typed = {n: _typed(texts[n]) if is_text else texts[n] for n in texts.column_names}
     plain = pa.table({name: texts[name].cast(pa.string()) for name in typed})
-    given = [name for name in names if name]
-    return Lines(pa.table(typed), plain, place, len({*given}) < len(given))
+    filled = [name for name in names if name]
+    return Lines(pa.table(typed), plain, place, len({*filled}) < len(filled))
 
 
 def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column of text as whole numbers, numbers or text; empty cells are missing."""
-    given = pc.if_else(pc.equal(column, ""), None, column)
+    cells = pc.if_else(pc.equal(column, ""), None, column)
     for kind in (pa.int64(), pa.float64()):
         try:
-            numbers = given.cast(kind)
+            numbers = cells.cast(kind)
         except pa.ArrowInvalid:
             continue
-        if pa.types.is_floating(kind) or numbers.cast(pa.string()).equals(given):  # 007 is text
+        if pa.types.is_floating(kind) or numbers.cast(pa.string()).equals(cells):  # 007 is text
             return numbers
-    return given
+    return cells

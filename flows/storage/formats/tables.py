@@ -226,10 +226,10 @@ def read_overlapping(url: str, column: str, low: int, high: int) -> pa.Table:
     """Read the row groups of a table whose numbers in a column may be from ``low`` to ``high``."""
     sealed = is_working(url)
     file = pq.ParquetFile(Sealed(*filesystem(url), url)) if sealed else parquet_file(url)
-    place = file.schema_arrow.get_field_index(column)
+    index = file.schema_arrow.get_field_index(column)
     groups = []
     for number in range(file.metadata.num_row_groups):
-        bounds = file.metadata.row_group(number).column(place).statistics
+        bounds = file.metadata.row_group(number).column(index).statistics
         unknown = bounds is None or not bounds.has_min_max
         if unknown or (bounds.min <= high and bounds.max >= low):
             groups.append(number)
@@ -259,8 +259,8 @@ def read_batches(
             reading = _batches(url, rows, columns, None, group, done)
             raise
 
-    while (found := with_retry("read", url, following)) is not None:
-        group, done, batch = found
+    while (item := with_retry("read", url, following)) is not None:
+        group, done, batch = item
         yield batch
 
 
@@ -279,12 +279,12 @@ def _batches(
     file = parquet_file(url, footer)
     names = file.schema_arrow.names
     wanted = None if columns is None else [name for name in columns if name in names]
-    for at in range(group, file.metadata.num_row_groups):
+    for index in range(group, file.metadata.num_row_groups):
         with storage_errors("read", url):
-            expect(min(file.metadata.row_group(at).total_byte_size, LARGE))
-            for number, batch in enumerate(file.iter_batches(rows, [at], wanted), 1):
-                if at > group or number > done:
-                    yield at, number, batch
+            expect(min(file.metadata.row_group(index).total_byte_size, LARGE))
+            for number, batch in enumerate(file.iter_batches(rows, [index], wanted), 1):
+                if index > group or number > done:
+                    yield index, number, batch
 
 
 def write_table(url: str, table: pa.Table, group: int | None = None) -> None:

@@ -165,9 +165,9 @@ def _closing(stream: Any, reader: Any) -> Iterator[pa.RecordBatch]:
 
 
 def _reader(stream: Any, layout: Layout, names: list[str], kept: list[str]) -> Any:
-    held = isinstance(stream, pa.BufferReader)  # threads would cost more than they save
+    in_memory = isinstance(stream, pa.BufferReader)  # threads would cost more than they save
     read = pcsv.ReadOptions(
-        use_threads=not held,
+        use_threads=not in_memory,
         block_size=BLOCK,
         encoding="utf-8" if layout.encoding == "utf-8" else layout.encoding,
         column_names=names,
@@ -186,7 +186,7 @@ def _reader(stream: Any, layout: Layout, names: list[str], kept: list[str]) -> A
         column_types=dict.fromkeys(names, pa.string()),
         include_columns=kept,
     )
-    if held:
+    if in_memory:
         return pcsv.read_csv(stream, read, lines, convert).to_reader()
     return pcsv.open_csv(stream, read, lines, convert)
 
@@ -327,8 +327,8 @@ def _separator(url: str, lines: Sequence[str]) -> str:
     outside = ["".join(line.split('"')[::2]) for line in lines if line.strip()] or [""]
     times = {mark: [line.count(mark) for line in outside] for mark in SEPARATORS}
     usual = {
-        mark: max(Counter(n for n in own if n).most_common(1) or [(0, 0)], key=lambda pair: pair[1])
-        for mark, own in times.items()
+        mark: max(Counter(n for n in counts if n).most_common(1) or [(0, 0)], key=lambda p: p[1])
+        for mark, counts in times.items()
     }
     regular = {mark: alike for mark, (_, alike) in usual.items()}
     in_header = [mark for mark in SEPARATORS if times[mark][0]]

@@ -79,16 +79,16 @@ def _chosen(url: str, book: Any) -> tuple[Any, list[str]]:
         if wanted not in names:
             raise cannot_read(url, f"it has no sheet {wanted!r}; its sheets are {', '.join(names)}")
         return book.get_sheet_by_name(wanted), []
-    shown = {one.name for one in book.sheets_metadata if "Hidden" not in str(one.visible)}
-    tables = [one for one in map(book.get_sheet_by_name, names) if one.height > 1]
-    tables.sort(key=lambda one: (one.name not in shown, one.width < 2))
+    shown = {sheet.name for sheet in book.sheets_metadata if "Hidden" not in str(sheet.visible)}
+    tables = [sheet for sheet in map(book.get_sheet_by_name, names) if sheet.height > 1]
+    tables.sort(key=lambda sheet: (sheet.name not in shown, sheet.width < 2))
     if not tables:
         raise cannot_read(url, f"none of its sheets has a table ({', '.join(names)})")
     first, *others = tables
     if not others:
         return first, []
     more = ", ".join(
-        one.name + ("" if one.name in shown else " (hidden)") for one in others[:_SHOWN]
+        sheet.name + ("" if sheet.name in shown else " (hidden)") for sheet in others[:_SHOWN]
     )
     return first, [f"its sheet {first.name} is read, not {more}; --set sheet=NAME reads another"]
 
@@ -132,17 +132,17 @@ def _with_header(rows: Sequence[Sequence[Any]], notes: list[str]) -> CellTable:
     body = [row for row in rows[first + 1 + skip :] if any(cell != "" for cell in row)]
     names: list[str] = []
     cells: list[list[Any]] = []
-    for place, name in enumerate(rows[first]):
-        own = [row[place] if place < len(row) and row[place] != "" else None for row in body]
+    for index, name in enumerate(rows[first]):
+        values = [row[index] if index < len(row) and row[index] != "" else None for row in body]
         text = _text(name).strip()
-        if not text and own.count(None) == len(own):
+        if not text and values.count(None) == len(values):
             continue
         if not text:
-            text = f"column {place + 1}"
+            text = f"column {index + 1}"
             notes.append(f"a column has no name and is called {text} here")
         names.append(text)
-        cells.append(own)
-    arrays = [_column(own) for own in cells]
+        cells.append(values)
+    arrays = [_column(values) for values in cells]
     return CellTable(pa.Table.from_arrays(arrays, names=names), notes)
 
 
@@ -194,13 +194,13 @@ def _statistics(url: str, path: str, end: str) -> CellTable:
     labels: Mapping[str, Mapping[Any, str]] = getattr(meta, "variable_value_labels", {}) or {}
     arrays, named = [], []
     for name in meta.column_names:
-        own = [
+        values = [
             None if cell is None or cell == "" or cell != cell else cell
             for cell in np.asarray(cells[name], object).tolist()
         ]
-        found = _labelled(own, labels.get(name, {}))
-        named += [] if found is None else [name]
-        arrays.append(_column(own) if found is None else found)
+        categories = _labelled(values, labels.get(name, {}))
+        named += [] if categories is None else [name]
+        arrays.append(_column(values) if categories is None else categories)
     notes = []
     rows = pa.Table.from_arrays(arrays, names=list(meta.column_names))
     if skip := file_options().skip_rows:
@@ -222,8 +222,8 @@ def _missing_ranges(
     if end not in (".sav", ".zsav"):
         return {}
     _, meta = reader(path, metadataonly=True, user_missing=True, **options)
-    found: Mapping[str, Any] = meta.missing_ranges
-    return found
+    ranges: Mapping[str, Any] = meta.missing_ranges
+    return ranges
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -233,12 +233,12 @@ def _listed(names: Sequence[str]) -> str:
 
 def _labelled(cells: Sequence[Any], labels: Mapping[Any, str]) -> pa.Array | None:
     """Return categories in the order of their values; None where some value has no label."""
-    given = {cell for cell in cells if cell is not None}
+    present = {cell for cell in cells if cell is not None}
     known = {key: str(text).strip() for key, text in labels.items()}
-    if not given or not given <= set(known):
+    if not present or not present <= set(known):
         return None
-    order = sorted(key for key in known if key in given or not isinstance(key, str))
+    order = sorted(key for key in known if key in present or not isinstance(key, str))
     names = list(dict.fromkeys(known[key] for key in order))
-    place = {key: names.index(known[key]) for key in order}
-    codes = pa.array([None if cell is None else place[cell] for cell in cells], pa.int32())
+    code_of = {key: names.index(known[key]) for key in order}
+    codes = pa.array([None if cell is None else code_of[cell] for cell in cells], pa.int32())
     return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string()), ordered=True)

@@ -46,7 +46,7 @@ def given(source: Sources) -> list[str]:
 
 def source_in_words(source: Sources) -> str:
     """Return a source as it may be shown."""
-    return ", ".join(shown(one) for one in given(source))
+    return ", ".join(shown(s) for s in given(source))
 
 
 def expand(source: Sources, suffixes: Sequence[str]) -> list[InputFile]:
@@ -68,8 +68,8 @@ def expand(source: Sources, suffixes: Sequence[str]) -> list[InputFile]:
     """
     files: dict[str, InputFile] = {}
     twice: dict[str, InputFile] = {}
-    for one in given(source):
-        for file in _expanded(one, suffixes):
+    for pattern in given(source):
+        for file in _expanded(pattern, suffixes):
             (twice if file.url in files else files)[file.url] = file
     if twice:
         more = f" (and {len(twice) - 1} others)" if len(twice) > 1 else ""
@@ -79,17 +79,17 @@ def expand(source: Sources, suffixes: Sequence[str]) -> list[InputFile]:
 
 def _expanded(source: str, suffixes: Sequence[str]) -> list[InputFile]:
     url = absolute(source)
-    found = _found(url, suffixes)
-    for name in found:
+    infos = _files_at(url, suffixes)
+    for name in infos:
         refuse_bytes(name)
     files = [
         InputFile(_url_of(url, name), int(info["size"] or 0), version_mark(info))
-        for name, info in found.items()
+        for name, info in infos.items()
     ]
     if ".h5" in suffixes and not any(file.url.endswith(".h5") for file in files):
         _refuse_pickles(url)
     if not files:
-        plain = ", ".join(one for one in suffixes if one.count(".") == 1)  # others are packed
+        plain = ", ".join(s for s in suffixes if s.count(".") == 1)  # others are packed
         raise MissingError(
             f"cannot read {url}: no input found; expected a file, a glob, or a folder with "
             f"files that end in {plain}",
@@ -103,7 +103,7 @@ PICKLES = (".pt", ".pth")
 
 def _refuse_pickles(url: str) -> None:
     """Refuse a file or folder of tensors: a pickle runs code where it is read."""
-    pickles = [name for name in _found(url, PICKLES) if name.endswith(PICKLES)]
+    pickles = [name for name in _files_at(url, PICKLES) if name.endswith(PICKLES)]
     if pickles:
         name = pickles[0].rpartition("/")[2]
         raise cannot_read(
@@ -118,9 +118,9 @@ def refuse_changed(url: str, fingerprint: str) -> None:
     refuse_mark(url, fingerprint, fingerprint_of(url))
 
 
-def refuse_mark(url: str, fingerprint: str, found: str) -> None:
+def refuse_mark(url: str, fingerprint: str, mark: str) -> None:
     """Raise `ChangedError` if the mark that was found of a file is of another version."""
-    if found != fingerprint:
+    if mark != fingerprint:
         raise ChangedError(
             f"{url} has changed since this run first read it (another ETag, time or size); "
             "start a new run once it is whole",
@@ -132,9 +132,9 @@ def refuse_mark(url: str, fingerprint: str, found: str) -> None:
 def fingerprint_of(url: str) -> str:
     """Return what marks the version of one file that is there now."""
     if is_local(url):
-        found = os.stat(url)
-        times = {"mtime": found.st_mtime, "created": found.st_ctime}  # as fsspec calls it
-        return version_mark({"size": found.st_size, **times})
+        stat = os.stat(url)
+        times = {"mtime": stat.st_mtime, "created": stat.st_ctime}  # as fsspec calls it
+        return version_mark({"size": stat.st_size, **times})
     fs, path = filesystem(url)
     return version_mark(fs.info(path))
 
@@ -147,26 +147,26 @@ def size_of(url: str) -> int:
 
 
 @asks_storage("read")
-def _found(url: str, suffixes: Sequence[str]) -> dict[str, Any]:
+def _files_at(url: str, suffixes: Sequence[str]) -> dict[str, Any]:
     fs, path = filesystem(url)
     if not GLOB.search(path) or _there(fs, path):
         return _taken(fs, url, path, suffixes, fs.info(path))
-    found: dict[str, Any] = {}
+    infos: dict[str, Any] = {}
     for name, info in _matches(fs, url, path):
-        found |= _taken(fs, url, name, suffixes, info)
-    return found if "/runs/" in path else _new(found, GLOB.split(path)[0])
+        infos |= _taken(fs, url, name, suffixes, info)
+    return infos if "/runs/" in path else _new(infos, GLOB.split(path)[0])
 
 
 def _matches(fs: Any, url: str, pattern: str) -> Iterable[tuple[str, dict[str, Any]]]:
     """Yield what a glob matches; wildcards match no hidden folder, as a search finds none."""
     if is_local(url):
-        found = {name: fs.info(name) for name in matching(pattern)}
+        infos = {name: fs.info(name) for name in matching(pattern)}
     else:
-        found = fs.glob(pattern, detail=True)
+        infos = fs.glob(pattern, detail=True)
     starred = GLOB.match(pattern.rpartition("/")[2])
-    for name, info in found.items():
-        own = name.rstrip("/").rpartition("/")[2]
-        if not (starred and info["type"] == "directory" and own.startswith((".", "_"))):
+    for name, info in infos.items():
+        last = name.rstrip("/").rpartition("/")[2]
+        if not (starred and info["type"] == "directory" and last.startswith((".", "_"))):
             yield name, info
 
 
@@ -193,18 +193,18 @@ def _taken(
         for name, info in fs.find(path, detail=True).items()
         if not any(part.startswith(_HIDDEN) for part in name.removeprefix(path).split("/"))
     }
-    kept = {n: i for n, i in below.items() if n.lower().endswith(tuple(suffixes))}
-    _say_others([name for name in below if name not in kept], bool(kept), path)
-    return _new(kept, path)
+    wanted = {n: i for n, i in below.items() if n.lower().endswith(tuple(suffixes))}
+    _say_others([name for name in below if name not in wanted], bool(wanted), path)
+    return _new(wanted, path)
 
 
-def _new(found: dict[str, Any], folder: str) -> dict[str, Any]:
+def _new(files: dict[str, Any], folder: str) -> dict[str, Any]:
     """Leave out what runs whose target is in the source have published there."""
-    kept = {n: info for n, info in found.items() if not _OF_A_RUN.search(n.removeprefix(folder))}
-    if len(kept) < len(found):
+    kept = {n: info for n, info in files.items() if not _OF_A_RUN.search(n.removeprefix(folder))}
+    if len(kept) < len(files):
         log.warning(
             "%d files below %s are results of earlier runs and are not read",
-            len(found) - len(kept),
+            len(files) - len(kept),
             folder,
         )
     return kept
@@ -213,7 +213,7 @@ def _new(found: dict[str, Any], folder: str) -> dict[str, Any]:
 def version_mark(info: dict[str, Any]) -> str:
     """Digest of what marks a version; a listing and a look at one file say it differently."""
     etag = str(info.get("ETag") or info.get("etag") or "").removeprefix("W/").strip('"')
-    mark = etag or next((found for name in _MARKS if (found := info.get(name))), None)
+    mark = etag or next((value for name in _MARKS if (value := info.get(name))), None)
     if isinstance(mark, datetime):
         mark = int(mark.timestamp())
     if not etag and isinstance(info.get("created"), float):
@@ -244,10 +244,10 @@ def inside(folder: str, suffixes: Sequence[str]) -> list[str]:
 
     Raises `StorageError` if a folder cannot be read, or a link leads nowhere.
     """
-    found, others = [], []
-    for place, _, files in _walk(folder, hidden=False):
+    paths, others = [], []
+    for parent, _, files in _walk(folder, hidden=False):
         for file in files:
-            name = os.path.join(place, file)
+            name = os.path.join(parent, file)
             wanted = file.lower().endswith(tuple(suffixes))
             if file.startswith(_HIDDEN):
                 continue
@@ -255,11 +255,11 @@ def inside(folder: str, suffixes: Sequence[str]) -> list[str]:
             if (wanted or "." not in file) and not os.path.exists(name):
                 raise cannot_read(name, "it is a link to nothing; mend it or remove it")
             if wanted:
-                found.append(name)
+                paths.append(name)
             else:
                 others.append(name)
-    _say_others(others, bool(found), folder)
-    return found
+    _say_others(others, bool(paths), folder)
+    return paths
 
 
 def _say_others(names: Sequence[str], some: bool, folder: str) -> None:
@@ -292,8 +292,8 @@ def matching(pattern: str) -> list[str]:
     deepest = None if any("**" in part for part in parts) else len(parts) - fixed
     match = re.compile(glob_translate(pattern)).match
     names = (
-        os.path.join(place, name)
-        for place, folders, files in _walk(root, deepest=deepest)
+        os.path.join(parent, name)
+        for parent, folders, files in _walk(root, deepest=deepest)
         for name in (*folders, *files)
     )
     return [name for name in names if match(name)]
@@ -310,18 +310,18 @@ def _walk(
     seen = set()
     starts = [root]
     for start in starts:
-        for place, folders, files in os.walk(start, onerror=_refused):
-            about = os.stat(place)
+        for parent, folders, files in os.walk(start, onerror=_refused):
+            about = os.stat(parent)
             if (about.st_dev, about.st_ino) in seen:
                 folders.clear()
                 continue
             seen.add((about.st_dev, about.st_ino))
             folders[:] = sorted(f for f in folders if hidden or not f.startswith(_HIDDEN))
-            yield place, list(folders), files
-            depth = 1 + place.removeprefix(root).strip("/").count("/") + (place != root)
+            yield parent, list(folders), files
+            depth = 1 + parent.removeprefix(root).strip("/").count("/") + (parent != root)
             if deepest is not None and depth >= deepest:
                 folders.clear()
-            paths = (os.path.join(place, folder) for folder in folders)
+            paths = (os.path.join(parent, folder) for folder in folders)
             starts += [path for path in paths if os.path.islink(path)]
 
 

@@ -51,8 +51,8 @@ def is_table(url: str) -> bool:
 
 def with_footer_seal(data: bytes) -> bytes:
     """Return a Parquet file with a digest of its footer."""
-    place = len(data) - footer_size(data) + _SIZE + len(_FOOTER_MARK)
-    return data[:place] + _FOOTER_MARK + _digest(data[place:]) + data[place:]
+    start = len(data) - footer_size(data) + _SIZE + len(_FOOTER_MARK)
+    return data[:start] + _FOOTER_MARK + _digest(data[start:]) + data[start:]
 
 
 def footer_size(end: bytes) -> int:
@@ -65,16 +65,16 @@ def footer_size(end: bytes) -> int:
 
 def check_footer(end: bytes, url: str) -> None:
     """Raise `DamagedError` where the footer in a file's end is not what was written."""
-    found = end[len(end) - footer_size(end) :][: len(_FOOTER_MARK) + _SIZE]
-    footer = end[len(end) - footer_size(end) + len(found) :]
-    if found != _FOOTER_MARK + _digest(footer):
+    stored = end[len(end) - footer_size(end) :][: len(_FOOTER_MARK) + _SIZE]
+    footer = end[len(end) - footer_size(end) + len(stored) :]
+    if stored != _FOOTER_MARK + _digest(footer):
         raise _damaged(url, "its end is not what was written")
 
 
 def seal(data: bytes) -> bytes:
     """Return what follows some data in a sealed file."""
     view = memoryview(data)
-    digests = b"".join(_digest(view[at : at + BLOCK]) for at in range(0, len(data), BLOCK))
+    digests = b"".join(_digest(view[i : i + BLOCK]) for i in range(0, len(data), BLOCK))
     return digests + _TAIL.pack(len(data), _digest(digests), _MARK)
 
 
@@ -169,8 +169,8 @@ def _seal_of(end: bytes, size: int, url: str) -> tuple[int, bytes]:
 
 
 def _check(blocks: memoryview, digests: bytes, url: str) -> None:
-    found = b"".join(_digest(blocks[at : at + BLOCK]) for at in range(0, len(blocks), BLOCK))
-    if found != digests:
+    computed = b"".join(_digest(blocks[i : i + BLOCK]) for i in range(0, len(blocks), BLOCK))
+    if computed != digests:
         raise _damaged(url, "its bytes are not what was written")
 
 

@@ -62,8 +62,8 @@ def local_copy(url: str, *endings: str) -> str:
     marks = {other: mark for other in others if (mark := _mark(other)) is not None}
 
     def copy(path: str) -> None:
-        for one in (*marks, url):
-            _copy(one, Path(path).with_name(one.rsplit("/", 1)[-1]))
+        for source in (*marks, url):
+            _copy(source, Path(path).with_name(source.rsplit("/", 1)[-1]))
 
     what = "|".join(["copy", *(f"{other} {mark}" for other, mark in marks.items())])
     return made(url, what, copy, size=size_of)
@@ -117,9 +117,9 @@ def made(
     listed = listed_file(url)  # which saves a request for each use of a file
     version = fingerprint_of(url) if listed is None else listed.fingerprint
     key = hashlib.sha256(f"{what}|{url}|{version}".encode()).hexdigest()[:24]
-    place, name = _folder() / key, url.rstrip("/").rsplit("/", 1)[-1] + ending
+    folder, name = _folder() / key, url.rstrip("/").rsplit("/", 1)[-1] + ending
     with _alone(key):
-        if not place.exists():
+        if not folder.exists():
             _make_room(size(url), url)
             part = _folder() / f".{key}.{uuid.uuid4().hex[:8]}.part"
             part.mkdir()
@@ -129,16 +129,16 @@ def made(
                 if listed is not None and not small_files.has_seen(listed):
                     refuse_changed(url, listed.fingerprint)
                 _unmeasured.add(sum(file.lstat().st_size for file in part.iterdir()))
-                os.replace(part, place)
+                os.replace(part, folder)
             finally:
                 shutil.rmtree(part, ignore_errors=True)
-        os.utime(place)
-    return str(place / name)
+        os.utime(folder)
+    return str(folder / name)
 
 
 def _folder() -> Path:
-    given = os.environ.get("VBFLOWS_STAGING")
-    folder = Path(given or Path(tempfile.gettempdir()) / f"vbflows-staging-{os.getuid()}")
+    chosen = os.environ.get("VBFLOWS_STAGING")
+    folder = Path(chosen or Path(tempfile.gettempdir()) / f"vbflows-staging-{os.getuid()}")
     with storage_errors("write", str(folder)):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_uid != os.getuid():
@@ -209,12 +209,12 @@ def _make_room(size: int, url: str) -> None:
     if size <= free and _unmeasured.size + size <= _SHARE * limit:
         return
     ours = (p for p in folder.iterdir() if _NAME.fullmatch(p.name) and is_own(str(p), COPY))
-    kept = sorted(copy for p in ours if (copy := _measured(p)))
-    taken = sum(held for _, held, _ in kept)
-    for _, held, oldest in kept:
+    copies = sorted(copy for p in ours if (copy := _measured(p)))
+    taken = sum(copy_size for _, copy_size, _ in copies)
+    for _, copy_size, oldest in copies:
         if taken + size <= limit:
             break
-        taken -= held
+        taken -= copy_size
         shutil.rmtree(oldest, ignore_errors=True)
     _unmeasured.size = 0
     free = shutil.disk_usage(folder).free
@@ -267,16 +267,16 @@ def bytes_set(setting: str, doing: str) -> float | None:
 
     Raises `StorageError` where that is no number above 0; ``doing`` is what cannot be done then.
     """
-    given = os.environ.get(setting)
-    if given is None:
+    text = os.environ.get(setting)
+    if text is None:
         return None
     try:
-        limit = float(given)
+        limit = float(text)
     except ValueError:
         limit = math.nan
     if not limit > 0.0:
         raise StorageError(
-            f"cannot {doing}: expected a number of GiB above 0 in {setting}, found {given!r}"
+            f"cannot {doing}: expected a number of GiB above 0 in {setting}, found {text!r}"
         )
     return limit * 2**30
 

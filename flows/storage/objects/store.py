@@ -203,11 +203,11 @@ def check_writable(target: str, *below: str) -> None:
         If it has a name by which a store's client could remove other objects, or cannot be
         written to.
     """
-    if not is_local(target) and (found := GLOB.search(target)):
+    if not is_local(target) and (wildcard := GLOB.search(target)):
         raise InputError.of(
             target,
             "the name of a place without '*', '?' and '['",
-            found[0],
+            wildcard[0],
             remedy="choose another name: as a glob it could remove other objects",
         )
     probe = join(target, *below, PROBE)
@@ -248,23 +248,23 @@ def remove_debris(folder: str, *but: str) -> None:
         return  # an object store shows whole objects only
     with storage_errors("remove", folder):
         root = absolute(folder)
-        for place, folders, files in os.walk(root):
-            folders[:] = [name for name in folders if place != root or name not in but]
+        for parent, folders, files in os.walk(root):
+            folders[:] = [name for name in folders if parent != root or name not in but]
             for name in files:
                 if _PARTIAL.fullmatch(name):
                     with suppress(FileNotFoundError):  # it was whole a moment later
-                        os.remove(os.path.join(place, name))
+                        os.remove(os.path.join(parent, name))
 
 
 def absent(folder: str) -> list[str]:
     """Return a local folder and those above it, as far as there are none yet, innermost first."""
-    found: list[str] = []
+    folders: list[str] = []
     if is_local(folder):
         path = absolute(folder)
         while not os.path.lexists(path):
-            found.append(path)
+            folders.append(path)
             path = os.path.dirname(path)
-    return found
+    return folders
 
 
 def remove_empty(folder: str) -> None:

@@ -26,7 +26,7 @@ class Outcomes:
 
     Attributes
     ----------
-    of
+    alleles
         Their reads.
     case, control
         [U, 6] mean, sd and quantiles of their rates.
@@ -36,7 +36,7 @@ class Outcomes:
         [U] whether they are called.
     """
 
-    of: Units
+    alleles: Units
     case: FloatArray
     control: FloatArray
     prob: FloatArray
@@ -72,31 +72,31 @@ class Shown:
 
 
 def filters_of(
-    of: Units, called: BoolArray, taken: Mapping[str, BoolArray], settings: VariantSettings
+    alleles: Units, called: BoolArray, taken: Mapping[str, BoolArray], settings: VariantSettings
 ) -> list[list[str]]:
     """Return the names of the filters that take each allele.
 
     ``taken`` says, by the filter, which of those that are called it takes, [C].
     """
-    found: list[list[str]] = [[] if c else ["q_value"] for c in called]
-    at = np.flatnonzero(called)
+    filters: list[list[str]] = [[] if c else ["q_value"] for c in called]
+    rows = np.flatnonzero(called)
     if settings.controls:
-        taken = {"no_control": of.depth[at][:, ~of.case].sum(axis=1) == 0, **taken}
-    for name, own in taken.items():
-        for i in at[own] if name not in settings.skipped_filters else ():
-            found[i].append(name)
-    return found
+        taken = {"no_control": alleles.depth[rows][:, ~alleles.case].sum(axis=1) == 0, **taken}
+    for name, hit in taken.items():
+        for i in rows[hit] if name not in settings.skipped_filters else ():
+            filters[i].append(name)
+    return filters
 
 
 def table_of(
     shown: Shown, loci: Loci, case: str, schema: pa.Schema, kinds: Sequence[str] = ()
 ) -> pa.Table:
     """Return the table of locations, or of indels with their kinds."""
-    outcomes, of = shown.outcomes, shown.outcomes.of
+    outcomes, alleles = shown.outcomes, shown.outcomes.alleles
     columns: dict[str, Any] = {
-        "sample": [case] * len(of),
-        "chrom": loci.chrom[of.location].tolist(),
-        "pos": loci.pos[of.location],
+        "sample": [case] * len(alleles),
+        "chrom": loci.chrom[alleles.location].tolist(),
+        "pos": loci.pos[alleles.location],
         "ref": [ref for ref, _ in shown.alleles],
         "alt": [alt for _, alt in shown.alleles],
         "kind": kinds,
@@ -105,27 +105,27 @@ def table_of(
         "called": outcomes.called,
         "filter": [";".join(names) or "PASS" for names in shown.filters],
     }
-    for sample, rate, own in (
-        ("case", outcomes.case, of.case),
-        ("control", outcomes.control, ~of.case),
+    for sample, rate, member in (
+        ("case", outcomes.case, alleles.case),
+        ("control", outcomes.control, ~alleles.case),
     ):
         mean, sd, _, low, high, _ = rate.T
         columns |= {f"{sample}_mean": mean, f"{sample}_sd": sd}
         columns |= {f"{sample}_q05": low, f"{sample}_q95": high}
-        columns[f"{sample}_depth"] = of.depth[:, own].sum(axis=1)
-        columns[f"{sample}_reads"] = of.alt_reads[:, own].sum(axis=1)
+        columns[f"{sample}_depth"] = alleles.depth[:, member].sum(axis=1)
+        columns[f"{sample}_reads"] = alleles.alt_reads[:, member].sum(axis=1)
     return pa.table({name: columns[name] for name in schema.names}, schema=schema)
 
 
 def call_of(shown: Shown, i: int, loci: Loci, settings: VariantSettings) -> dict[str, Any]:
     """Return what `flows.variants.calls.vcf.write_vcf` and the report take of a call."""
-    outcomes, of = shown.outcomes, shown.outcomes.of
-    j, z = int(of.location[i]), float(shown.read_end_z[i])
+    outcomes, alleles = shown.outcomes, shown.outcomes.alleles
+    j, z = int(alleles.location[i]), float(shown.read_end_z[i])
     reads = AlleleReads(
-        of.depth[i],
+        alleles.depth[i],
         shown.ref_reads[i],
-        of.alt_reads[i],
-        None if shown.strands is None else [own[i] for own in shown.strands],
+        alleles.alt_reads[i],
+        None if shown.strands is None else [strand[i] for strand in shown.strands],
     )
     return {
         "chrom": str(loci.chrom[j]),
@@ -139,7 +139,7 @@ def call_of(shown: Shown, i: int, loci: Loci, settings: VariantSettings) -> dict
         "QV": float(outcomes.q_value[i]),
         "RPZ": None if np.isnan(z) else round(z, 3),
         **_stated_rates(outcomes.case[i], outcomes.control[i], settings),
-        **by_role(reads, roles_of(of.case, of.member, settings)),
+        **by_role(reads, roles_of(alleles.case, alleles.member, settings)),
     }
 
 
@@ -160,20 +160,20 @@ class AlleleReads(NamedTuple):
     strands: Sequence[IntArray] | None
 
 
-def by_role(of: AlleleReads, roles: Sequence[Role]) -> dict[str, Any]:
+def by_role(reads: AlleleReads, roles: Sequence[Role]) -> dict[str, Any]:
     """Return an allele's reads in each sample of a comparison and in its replicates."""
 
     def share(member: BoolArray) -> float:
-        return float(of.allele[member].sum()) / max(int(of.depth[member].sum()), 1)
+        return float(reads.allele[member].sum()) / max(int(reads.depth[member].sum()), 1)
 
     def stated(member: BoolArray, called: bool) -> dict[str, Any]:
         return {
-            "depth": int(of.depth[member].sum()),
-            "ref_reads": int(of.reference[member].sum()),
-            "reads": int(of.allele[member].sum()),
+            "depth": int(reads.depth[member].sum()),
+            "ref_reads": int(reads.reference[member].sum()),
+            "reads": int(reads.allele[member].sum()),
             "strands": None
-            if of.strands is None
-            else tuple(int(own[member].sum()) for own in of.strands),
+            if reads.strands is None
+            else tuple(int(strand[member].sum()) for strand in reads.strands),
             "called": called,
         }
 
@@ -181,19 +181,19 @@ def by_role(of: AlleleReads, roles: Sequence[Role]) -> dict[str, Any]:
     case, control = share(of_case), share(~of_case)
     row: dict[str, Any] = {"samples": {}, "replicates": {}}
     for role in roles:
-        own = role.own
-        single = [np.arange(len(own)) == r for r in np.flatnonzero(own) if not role.of_panel]
+        mask = role.own
+        single = [np.arange(len(mask)) == r for r in np.flatnonzero(mask) if not role.of_panel]
         # A loss leaves the genotype to the reads; a replicate that shows the allele has the case's.
         called = role.name == "case" and case > control
         row["samples"][role.name] = {
-            **stated(own, called),
+            **stated(mask, called),
             "replicates": [stated(one, called and share(one) >= 0.5 * case) for one in single],
         }
         pairs = row["replicates"].setdefault("panel" if role.of_panel else role.name, [])
         if role.of_panel:
-            pairs.append((int(of.allele[own].sum()), int(of.depth[own].sum())))
+            pairs.append((int(reads.allele[mask].sum()), int(reads.depth[mask].sum())))
         else:
-            pairs += zip(of.allele[own].tolist(), of.depth[own].tolist(), strict=True)
+            pairs += zip(reads.allele[mask].tolist(), reads.depth[mask].tolist(), strict=True)
     return row
 
 
@@ -263,10 +263,10 @@ def compared(call: dict[str, Any], skipped: Container[str] = ()) -> list[Compare
     known = {} if is_mnv(call) else call.get("compared", {})
     if not known:
         return []
-    found = [Compared(name, *pair) for name, pair in known.items()]
+    comparisons = [Compared(name, *pair) for name, pair in known.items()]
     if strands := call["samples"]["case"]["strands"]:
         allele, reference = strands[2:], strands[:2]
-        found.insert(
+        comparisons.insert(
             0,
             Compared(
                 "strand_bias",
@@ -274,11 +274,11 @@ def compared(call: dict[str, Any], skipped: Container[str] = ()) -> list[Compare
                 reference[0] / sum(reference) if sum(reference) else None,
             ),
         )
-    return [one for one in found if one.filter not in skipped]
+    return [c for c in comparisons if c.filter not in skipped]
 
 
 def untested(call: dict[str, Any], settings: VariantSettings) -> list[str]:
     """Return the filters that could not have removed a call; none where its reads are not known."""
-    found = compared(call, settings.skipped_filters)
-    able = {one.filter for one in found if one.is_testable}
-    return [name for name in READ_FILTERS if name not in able] if found else []
+    comparisons = compared(call, settings.skipped_filters)
+    able = {c.filter for c in comparisons if c.is_testable}
+    return [name for name in READ_FILTERS if name not in able] if comparisons else []

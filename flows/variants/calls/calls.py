@@ -90,8 +90,8 @@ class Scored:
 def in_bins(summaries: Sequence[Scored]) -> IntArray:
     """Return the numbers of scores up to 0 of all partitions in all `BINS` bins."""
     low = np.zeros(BINS, np.int64)
-    for one in summaries:
-        low[BINS - len(one.low) :] += one.low
+    for summary in summaries:
+        low[BINS - len(summary.low) :] += summary.low
     return low
 
 
@@ -119,13 +119,13 @@ class Decision(State, kind="flows/variants.Decision"):
 
     def q_of(self, score: FloatArray) -> FloatArray:
         """Return the q-value of scores."""
-        at = np.searchsorted(self.score, score, side="right") - 1
-        return self.q_value[np.maximum(at, 0)]
+        index = np.searchsorted(self.score, score, side="right") - 1
+        return self.q_value[np.maximum(index, 0)]
 
 
-def bayes_factors(model: TwoGroups, q: Any, of: Units) -> Evidence:
+def bayes_factors(model: TwoGroups, q: Any, alleles: Units) -> Evidence:
     """Return the log Bayes factor of every unit: of the case alone where no control has reads."""
-    score, alone = test_scores(model, q, of)
+    score, alone = test_scores(model, q, alleles)
     return Evidence(score, alone=alone if alone.any() else None)
 
 

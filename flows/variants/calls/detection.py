@@ -65,7 +65,7 @@ class Conditions:
     @classmethod
     def union(cls, parts: Sequence[Conditions]) -> Conditions:
         """Return those of several partitions, each once."""
-        return replace(parts[0], keys=np.unique(np.vstack([one.keys for one in parts]), axis=0))
+        return replace(parts[0], keys=np.unique(np.vstack([part.keys for part in parts]), axis=0))
 
     def limits(self, model: TwoGroups, q: Any, least: float) -> Limits:
         """Return the share that is called with .95 probability, NaN for none.
@@ -74,12 +74,12 @@ class Conditions:
         """
         if not np.isfinite(least):
             return Limits(self.keys, np.full(len(self.keys), np.nan))
-        own, other, errors, kind, *context = self.keys.T
+        case, control, errors, kind, *context = self.keys.T
         reads = least_reads(
-            model, q, own, other, errors, kind, self.replicates, least, self.member, *context
+            model, q, case, control, errors, kind, self.replicates, least, self.member, *context
         )
         precision = float(np.exp(q.log_m_mean))
-        share = share_called(reads, own, self.replicates[0], precision, PROBABILITY)
+        share = share_called(reads, case, self.replicates[0], precision, PROBABILITY)
         return Limits(self.keys, share)
 
 
@@ -100,40 +100,42 @@ class Limits(State, kind="flows/variants.Limits"):
 
     def at(self, batch: Counts, q: Any, settings: VariantSettings) -> FloatArray:
         """Return the limit of every location of a partition, [J]; NaN for none."""
-        of = _hardest(units(batch), q)
-        place = {tuple(key): i for i, key in enumerate(self.keys.tolist())}
-        found = np.full(len(batch), np.nan)
-        found[of.location] = self.share[[place[tuple(key)] for key in _keys(of).tolist()]]
+        alleles = _hardest(units(batch), q)
+        row = {tuple(key): i for i, key in enumerate(self.keys.tolist())}
+        limits = np.full(len(batch), np.nan)
+        limits[alleles.location] = self.share[[row[tuple(key)] for key in _keys(alleles).tolist()]]
         if settings.controls:  # where none has reads no allele passes
-            found[of.location[of.depth[:, ~of.case].sum(axis=1) == 0]] = np.nan
-        return found
+            limits[alleles.location[alleles.depth[:, ~alleles.case].sum(axis=1) == 0]] = np.nan
+        return limits
 
 
-def _keys(of: Units) -> IntArray:
+def _keys(alleles: Units) -> IntArray:
     """Return what the limit of each location depends on, [J, 4] or [J, 5].
 
     Depths of a sample are its replicates' mean, rounded down to the next of two steps a doubling,
     and the control's reads of an allele above 4 are rounded up so: locations that differ by less
     share a limit, which is then rather too large.
     """
-    case, control = of.case, ~of.case
-    own = _down(of.depth[:, case].mean(axis=1))
-    other = _down(of.depth[:, control].mean(axis=1)) if control.any() else np.zeros(len(of), int)
-    errors = _up(of.alt_reads[:, control].sum(axis=1))
-    columns = [own, other, errors, of.kind, *([] if of.context is None else [of.context])]
-    return np.column_stack(columns).astype(np.int64)
+    case, control = alleles.case, ~alleles.case
+    depth = _down(alleles.depth[:, case].mean(axis=1))
+    control_depth = np.zeros(len(alleles), int)
+    if control.any():
+        control_depth = _down(alleles.depth[:, control].mean(axis=1))
+    errors = _up(alleles.alt_reads[:, control].sum(axis=1))
+    context = [] if alleles.context is None else [alleles.context]
+    return np.column_stack([depth, control_depth, errors, alleles.kind, *context]).astype(np.int64)
 
 
-def _hardest(of: Units, q: Any) -> Units:
+def _hardest(alleles: Units, q: Any) -> Units:
     """Return of each location the allele of most errors, which is hardest to find.
 
     By its control's reads and the rate of its substitution.
     """
-    a, b = q.a[of.kind], q.b[of.kind]
-    reads = of.alt_reads[:, ~of.case].sum(axis=1)
-    expected = (reads + a) / (of.depth[:, ~of.case].sum(axis=1) + a + b)
+    a, b = q.a[alleles.kind], q.b[alleles.kind]
+    reads = alleles.alt_reads[:, ~alleles.case].sum(axis=1)
+    expected = (reads + a) / (alleles.depth[:, ~alleles.case].sum(axis=1) + a + b)
     most = expected.reshape(-1, 3).argmax(axis=1)
-    return of.take(3 * np.arange(len(most)) + most)
+    return alleles.take(3 * np.arange(len(most)) + most)
 
 
 def _down(depth: FloatArray) -> IntArray:
@@ -177,9 +179,9 @@ class Intervals:
         >>> Intervals.union([one, Intervals(np.array(["2"]), np.array([7]), np.array([9]))]).bed
         b'1\\t0\\t7\\n2\\t7\\t9\\n'
         """
-        contig = np.concatenate([one.contig for one in parts])
-        start = np.concatenate([one.start for one in parts])
-        stop = np.concatenate([one.stop for one in parts])
+        contig = np.concatenate([part.contig for part in parts])
+        start = np.concatenate([part.start for part in parts])
+        stop = np.concatenate([part.stop for part in parts])
         begins = np.ones(len(start), bool)
         begins[1:] = (contig[1:] != contig[:-1]) | (start[1:] != stop[:-1])
         ends = np.append(begins[1:], True)[: len(start)]
@@ -200,8 +202,8 @@ class Intervals:
 def callable_regions(limit: FloatArray, loci: Loci, share: float) -> Intervals:
     """Return runs of neighbouring locations where a share would be called."""
     with np.errstate(invalid="ignore"):
-        at = limit <= share
-    return Intervals.union([Intervals(loci.chrom[at], loci.pos[at] - 1, loci.pos[at])])
+        within = limit <= share
+    return Intervals.union([Intervals(loci.chrom[within], loci.pos[within] - 1, loci.pos[within])])
 
 
 @dataclass(frozen=True)
@@ -242,7 +244,7 @@ class Missed:
     def joined(self, other: Missed) -> Missed:
         """Return both as one."""
         return replace(
-            max(self, other, key=lambda one: (one.errors, one.base)),
+            max(self, other, key=lambda region: (region.errors, region.base)),
             start=self.start,
             stop=other.stop,
             case=self.case.joined(other.case),
@@ -262,41 +264,41 @@ def missed_regions(
 ) -> tuple[Missed, ...]:
     """Return the first runs of neighbouring locations where a share would be missed."""
     with np.errstate(invalid="ignore"):
-        at = np.flatnonzero(~(limit <= share))
-    if not at.size:
+        places = np.flatnonzero(~(limit <= share))
+    if not places.size:
         return ()
     begins = np.flatnonzero(
-        (np.diff(loci.pos[at], prepend=-1) != 1)
-        | (loci.chrom[at] != np.concatenate([[""], loci.chrom[at][:-1]]))
+        (np.diff(loci.pos[places], prepend=-1) != 1)
+        | (loci.chrom[places] != np.concatenate([[""], loci.chrom[places][:-1]]))
     )
-    found = []
-    for own in np.split(at, begins[1 : most + 1])[:most]:
-        depth = batch.depth[own]
-        errors = batch.counts[own][:, ~batch.case].sum(axis=1)
-        errors[np.arange(len(own)), batch.ref[own]] = 0
-        found.append(
+    regions = []
+    for run in np.split(places, begins[1 : most + 1])[:most]:
+        depth = batch.depth[run]
+        errors = batch.counts[run][:, ~batch.case].sum(axis=1)
+        errors[np.arange(len(run)), batch.ref[run]] = 0
+        regions.append(
             Missed(
-                str(loci.chrom[own[0]]),
-                int(loci.pos[own[0]]),
-                int(loci.pos[own[-1]]),
+                str(loci.chrom[run[0]]),
+                int(loci.pos[run[0]]),
+                int(loci.pos[run[-1]]),
                 Range.of(depth[:, batch.case].sum(axis=1).tolist()),
                 Range.of(depth[:, ~batch.case].sum(axis=1).tolist()),
-                _limits(limit[own]),
+                _limits(limit[run]),
                 int(errors.max()),
                 BASES[int(errors.argmax()) % len(BASES)],
             )
         )
-    return tuple(found)
+    return tuple(regions)
 
 
 def join_missed(parts: Sequence[Sequence[Missed]]) -> list[Missed]:
     """Return the regions of partitions in order; where one goes on in the next, as one."""
     whole: list[Missed] = []
-    for one in (one for part in parts for one in part):
-        if whole and whole[-1].joins(one):
-            whole[-1] = whole[-1].joined(one)
+    for region in (region for part in parts for region in part):
+        if whole and whole[-1].joins(region):
+            whole[-1] = whole[-1].joined(region)
         else:
-            whole.append(one)
+            whole.append(region)
     return whole
 
 
@@ -323,9 +325,9 @@ class LimitCounts:
     @classmethod
     def merge(cls, parts: Sequence[LimitCounts]) -> LimitCounts:
         """Return the counts of several partitions."""
-        share, of = np.unique(np.concatenate([one.share for one in parts]), return_inverse=True)
+        share, index = np.unique(np.concatenate([p.share for p in parts]), return_inverse=True)
         count = np.zeros(len(share), np.int64)
-        np.add.at(count, of, np.concatenate([one.count for one in parts]))
+        np.add.at(count, index, np.concatenate([p.count for p in parts]))
         return cls(share, count)
 
     @property
@@ -344,7 +346,7 @@ class LimitCounts:
         >>> LimitCounts.of(np.array([0.02, 0.01, 0.01, np.nan])).quantile(0.5)
         0.01
         """
-        place = int(np.searchsorted(self.below(), level - 1e-12))
-        if place >= len(self.share) or np.isnan(self.share[place]):
+        index = int(np.searchsorted(self.below(), level - 1e-12))
+        if index >= len(self.share) or np.isnan(self.share[index]):
             return None
-        return float(self.share[place])
+        return float(self.share[index])

@@ -125,23 +125,23 @@ def call_indels(
     if max(each(_most_reads, kept, paths)) < LEAST_SHOWN:
         none = each(_conclude_none, positions, paths)
         return IndelCalls(tuple(none), IndelFit((), True, 0))
-    own = replace(model, types="12") if isinstance(model, BatchNull) else model
+    indel_model = replace(model, types="12") if isinstance(model, BatchNull) else model
     before = None if fitted is None else kept_url(fitted, number)
     converged, sweeps = True, 0
     if before is not None and storage.exists(before):
         q: Any = read_state(before, State)
     else:
-        q, converged, sweeps = _fit(own, _joined(each(_sampled, kept, paths)), settings)
+        q, converged, sweeps = _fit(indel_model, _joined(each(_sampled, kept, paths)), settings)
         before = None
-    summaries = each(_score, kept, own, q, paths)
+    summaries = each(_score, kept, indel_model, q, paths)
     decision = decide(summaries, q.pi, settings, refit=before is None)
     q = replace(q, pi=decision.pi)
     storage.write_bytes(paths.part("indel_decision", number, "npz"), to_bytes(decision))
     storage.write_bytes(fit_url(paths, number), to_bytes(q))
-    found = each(_conclude, positions, own, q, settings, paths, number)
+    concluded = each(_conclude, positions, indel_model, q, settings, paths, number)
     factors = np.exp(getattr(q, "shift", np.zeros(len(q.a))))
     rates = map(IndelRate, names_of_kinds(), (q.a / (q.a + q.b)).tolist(), factors.tolist())
-    return IndelCalls(tuple(found), IndelFit(tuple(rates), converged, sweeps))
+    return IndelCalls(tuple(concluded), IndelFit(tuple(rates), converged, sweeps))
 
 
 def fit_url(paths: RunPaths, number: int = 0) -> str:
@@ -160,29 +160,29 @@ def hyperparameters(q: Any) -> list[Parameter]:
     rows = [Parameter("indel_pi", None, q.pi), Parameter("indel_log_M_mean", None, q.log_m_mean)]
     rate = q.a / (q.a + q.b)
     return rows + [
-        Parameter("indel_error_rate", kind, float(of))
-        for kind, of in zip(names_of_kinds(), rate, strict=True)
+        Parameter("indel_error_rate", kind, float(mean))
+        for kind, mean in zip(names_of_kinds(), rate, strict=True)
     ]
 
 
 def _read(index: int, paths: RunPaths) -> tuple[Counts, Indels]:
-    found = read_indels(paths, index)
-    assert found is not None
-    return read_counts(paths, index), found
+    indels = read_indels(paths, index)
+    assert indels is not None
+    return read_counts(paths, index), indels
 
 
-def _units(counts: Counts, found: Indels) -> Units:
-    return indel_units(found, counts.depth, counts.case, counts.member)
+def _units(counts: Counts, indels: Indels) -> Units:
+    return indel_units(indels, counts.depth, counts.case, counts.member)
 
 
 def _sampled(index: int, paths: RunPaths) -> Units:
     """Return the units that the hyperparameters are fitted on."""
-    counts, found = _read(index, paths)
-    of = _units(counts, found)
+    counts, indels = _read(index, paths)
+    alleles = _units(counts, indels)
     if counts.weight is None:
-        return of
-    weight = counts.weight[of.location]
-    return replace(of, weight=weight, share=counts.share).take(np.flatnonzero(weight))
+        return alleles
+    weight = counts.weight[alleles.location]
+    return replace(alleles, weight=weight, share=counts.share).take(np.flatnonzero(weight))
 
 
 def _joined(parts: Sequence[Units]) -> Units:
@@ -206,9 +206,9 @@ def _joined(parts: Sequence[Units]) -> Units:
     )
 
 
-def _fit(model: TwoGroups, of: Units, settings: VariantSettings) -> tuple[Any, bool, int]:
+def _fit(model: TwoGroups, alleles: Units, settings: VariantSettings) -> tuple[Any, bool, int]:
     """Return the hyperparameters, whether the fit has converged, and its sweeps."""
-    reduce = sums_of(model, of)
+    reduce = sums_of(model, alleles)
     q = model.init(reduce.observe(), np.random.default_rng(settings.seed))
     tol = max(settings.tol, LEAST_TOL)
     run = Driver(loop_of(model), model, q, reduce, tol=tol, max_iter=settings.max_iter)
@@ -223,27 +223,27 @@ def _fit(model: TwoGroups, of: Units, settings: VariantSettings) -> tuple[Any, b
 
 def _most_reads(index: int, paths: RunPaths) -> int:
     """Return the reads of the allele that most reads of a partition's samples show."""
-    _, found = _read(index, paths)
-    return int(found.reads.sum(axis=1).max(initial=0))
+    _, indels = _read(index, paths)
+    return int(indels.reads.sum(axis=1).max(initial=0))
 
 
 def _conclude_none(where: tuple[int, int], paths: RunPaths) -> PartIndels:
     """Write an empty table of indels of a partition in which no allele has two reads."""
     index, kept = where
-    counts, found = _read(kept, paths)
+    counts, indels = _read(kept, paths)
     storage.write_table(paths.table("indels", index), INDELS.arrow.empty_table())
-    return PartIndels(len(_units(counts, found)), len(found), (), ())
+    return PartIndels(len(_units(counts, indels)), len(indels), (), ())
 
 
 def _score(index: int, model: TwoGroups, q: Any, paths: RunPaths) -> Scored:
     """Keep the evidence of a partition's alleles, in their order; count that of the unseen."""
-    counts, found = _read(index, paths)
-    of = _units(counts, found)
-    seen = of.alt != UNSEEN
-    evidence = bayes_factors(model, q, of.take(seen))
+    counts, indels = _read(index, paths)
+    alleles = _units(counts, indels)
+    seen = alleles.alt != UNSEEN
+    evidence = bayes_factors(model, q, alleles.take(seen))
     storage.write_bytes(paths.part("indel_evidence", index, "npz"), to_bytes(evidence))
     summary = summarise(evidence)
-    few, weight = alike(of.take(~seen))
+    few, weight = alike(alleles.take(~seen))
     low = np.clip(log_bayes_factors(model, q, few), LOW, 0.0)
     unseen = np.histogram(low, BINS, (LOW, 0.0), weights=weight)[0].astype(np.int64)
     return Scored.of(summary.high, in_bins([summary]) + unseen)
@@ -259,35 +259,35 @@ def _conclude(
 ) -> PartIndels:
     """Write one partition's table of indels; return its calls and clusters without one."""
     index, kept = where
-    counts, found = _read(kept, paths)
+    counts, indels = _read(kept, paths)
     loci = read_loci(paths, kept)
-    every = _units(counts, found)
-    of = every.take(every.alt != UNSEEN)
+    every = _units(counts, indels)
+    alleles = every.take(every.alt != UNSEEN)
     evidence = read_state(paths.part("indel_evidence", kept, "npz"), Evidence)
     decision = read_state(paths.part("indel_decision", number, "npz"), Decision)
     verdict = verdict_of(evidence, decision, settings)
-    groups = clusters(of, verdict.called, counts, loci)
-    chosen = verdict.called | (of.alt_reads.sum(axis=1) >= LEAST_SHOWN)
-    outcomes = outcomes_of(model, q, decision, of, evidence.score, verdict, np.flatnonzero(chosen))
-    of, called = outcomes.of, outcomes.called
-    strands = by_strand(of, counts, loci, found)
-    taken, z = taken_by(of, called, counts, loci, found, strands, settings.filter_level)
+    groups = clusters(alleles, verdict.called, loci)
+    chosen = np.flatnonzero(verdict.called | (alleles.alt_reads.sum(axis=1) >= LEAST_SHOWN))
+    outcomes = outcomes_of(model, q, decision, alleles, evidence.score, verdict, chosen)
+    alleles, called = outcomes.alleles, outcomes.called
+    strands = by_strand(alleles, counts, loci, indels)
+    taken, z = taken_by(alleles, called, counts, loci, indels, strands, settings.filter_level)
     published = Shown(
         outcomes,
-        [alleles_of(of, i, counts, found) for i in range(len(of))],
-        filters_of(of, called, taken, settings),
+        [alleles_of(alleles, i, counts, indels) for i in range(len(alleles))],
+        filters_of(alleles, called, taken, settings),
         z,
-        reference_reads(of, counts, found),
+        reference_reads(alleles, counts, indels),
         strands,
     )
-    kinds = np.array(names_of_kinds())[of.kind].tolist()
+    kinds = np.array(names_of_kinds())[alleles.kind].tolist()
     rows = table_of(published, loci, settings.case, INDELS.arrow, kinds)
     storage.write_table(paths.table("indels", index), rows)
     calls = tuple(
-        call_of(published, i, loci, settings) | {"HRUN": int(found.run[of.location[i]])}
+        call_of(published, i, loci, settings) | {"HRUN": int(indels.run[alleles.location[i]])}
         for i in np.flatnonzero(called).tolist()
     )
-    return PartIndels(len(every), len(found), calls, groups)
+    return PartIndels(len(every), len(indels), calls, groups)
 
 
 # A read of the allele shows the reference's base at the anchor, so its sums are a part of that
@@ -300,7 +300,7 @@ _AT = [list(READ_SUMS).index(name) for name in _KEYS]
 
 
 def filter_indels(
-    of: Units, at: IntArray, batch: Counts, loci: Loci, found: Indels, level: float
+    alleles: Units, called: IntArray, batch: Counts, loci: Loci, indels: Indels, level: float
 ) -> tuple[dict[str, BoolArray], FloatArray]:
     """Say which alleles lie near the ends of reads, or in reads mapped badly, in the case.
 
@@ -308,9 +308,9 @@ def filter_indels(
 
     Parameters
     ----------
-    of, at
+    alleles, called
         The alleles, and which of them are called.
-    batch, loci, found
+    batch, loci, indels
         The partition's counts, what is known of their reads, and its alleles.
     level
         Largest probability with which a filter takes a true variant.
@@ -322,38 +322,38 @@ def filter_indels(
     z
         [C] z of the distance to the read's end against the reference's; NaN if not known.
     """
-    if found.sums is None or loci.sums is None or not len(at):
-        return {}, np.full(len(at), np.nan)
-    own = _reads(
-        np.array([found.reads[e, of.case].sum() for e in of.alt[at]]),
-        np.array([found.sums[e][of.case].sum(axis=0) for e in of.alt[at]]),
+    if indels.sums is None or loci.sums is None or not len(called):
+        return {}, np.full(len(called), np.nan)
+    allele = _reads(
+        np.array([indels.reads[e, alleles.case].sum() for e in alleles.alt[called]]),
+        np.array([indels.sums[e][alleles.case].sum(axis=0) for e in alleles.alt[called]]),
     )
     case, control = (
-        np.array([_reference(int(j), batch, loci, found, member) for j in of.location[at]])
-        for member in (of.case, ~of.case)
+        np.array([_reference(int(j), batch, loci, indels, m) for j in alleles.location[called]])
+        for m in (alleles.case, ~alleles.case)
     )
     few = (case[:, 0] < LEAST_REFERENCE)[:, None]
-    other = np.where(few & (control[:, :1] > 0), control, case)
-    taken, z = apply_filters(own, _reads(other[:, 0], other[:, 1:]), level)
+    reference = np.where(few & (control[:, :1] > 0), control, case)
+    taken, z = apply_filters(allele, _reads(reference[:, 0], reference[:, 1:]), level)
     return {name: taken[name] for name in FILTERS}, z
 
 
-def _reference(j: int, batch: Counts, loci: Loci, found: Indels, member: BoolArray) -> IntArray:
+def _reference(j: int, batch: Counts, loci: Loci, indels: Indels, member: BoolArray) -> IntArray:
     """Return number and sums [5] of some replicates' reads with the reference and no allele."""
     known = loci.sums_of(j)
-    assert found.sums is not None
+    assert indels.sums is not None
     if known is None:
         return np.zeros(1 + len(_KEYS), np.int64)
-    here = slice(*np.searchsorted(found.location, (j, j + 1)))
+    here = slice(*np.searchsorted(indels.location, (j, j + 1)))
     ref = int(batch.ref[j])
-    n = batch.counts[j, member, ref].sum() - found.reads[here][:, member].sum()
-    sums = known[member, ref][:, _AT].sum(axis=0) - found.sums[here][:, member].sum(axis=(0, 1))
+    n = batch.counts[j, member, ref].sum() - indels.reads[here][:, member].sum()
+    sums = known[member, ref][:, _AT].sum(axis=0) - indels.sums[here][:, member].sum(axis=(0, 1))
     return np.maximum(np.array([n, *sums], np.int64), 0)
 
 
 def _reads(n: IntArray, sums: IntArray) -> AlleleReads:
     none = np.zeros(len(n), np.int64)
-    of = dict(zip(_KEYS, sums.T, strict=True))
+    by_name = dict(zip(_KEYS, sums.T, strict=True))
     return AlleleReads(
         n=n,
         base_quality=none,
@@ -361,50 +361,50 @@ def _reads(n: IntArray, sums: IntArray) -> AlleleReads:
         near_indel=none,
         many_mismatches=none,
         no_base_quality=none,
-        **of,
+        **by_name,
     )
 
 
-def alleles_of(of: Units, i: int, batch: Counts, found: Indels) -> tuple[str, str]:
+def alleles_of(alleles: Units, i: int, batch: Counts, indels: Indels) -> tuple[str, str]:
     """Return REF and ALT of a unit as a VCF has them: with the base before."""
-    e = int(of.alt[i])
-    anchor = BASES[int(batch.ref[of.location[i]])]
-    whole = anchor + str(found.bases[e])
-    return (anchor, whole) if found.length[e] > 0 else (whole, anchor)
+    e = int(alleles.alt[i])
+    anchor = BASES[int(batch.ref[alleles.location[i]])]
+    whole = anchor + str(indels.bases[e])
+    return (anchor, whole) if indels.length[e] > 0 else (whole, anchor)
 
 
-def reference_reads(of: Units, batch: Counts, found: Indels) -> IntArray:
+def reference_reads(alleles: Units, batch: Counts, indels: Indels) -> IntArray:
     """Return the reads that show the reference at the anchor and no indel there, [U, R]."""
-    ref = batch.ref[of.location].astype(int)
-    shown = batch.counts[of.location, :, ref].astype(np.int64)
-    return np.asarray(np.maximum(shown - _of_anchor(found.reads, of, found), 0))
+    ref = batch.ref[alleles.location].astype(int)
+    shown = batch.counts[alleles.location, :, ref].astype(np.int64)
+    return np.asarray(np.maximum(shown - _of_anchor(indels.reads, alleles, indels), 0))
 
 
-def _of_anchor(reads: IntArray, of: Units, found: Indels) -> IntArray:
+def _of_anchor(reads: IntArray, alleles: Units, indels: Indels) -> IntArray:
     """Return the reads of all alleles of each unit's anchor, [U, R]."""
-    total = np.zeros((len(found.run), reads.shape[1]), np.int64)
-    np.add.at(total, found.location, reads)
-    return total[of.location]
+    total = np.zeros((len(indels.run), reads.shape[1]), np.int64)
+    np.add.at(total, indels.location, reads)
+    return total[alleles.location]
 
 
-def by_strand(of: Units, batch: Counts, loci: Loci, found: Indels) -> Strands | None:
+def by_strand(alleles: Units, batch: Counts, loci: Loci, indels: Indels) -> Strands | None:
     """Return reads of reference and allele, forward and reverse of each, [U, R]."""
     if loci.forward is None:
         return None
-    ref = batch.ref[of.location].astype(int)
-    forward = loci.forward[of.location, :, ref] - _of_anchor(found.forward, of, found)
+    ref = batch.ref[alleles.location].astype(int)
+    forward = loci.forward[alleles.location, :, ref] - _of_anchor(indels.forward, alleles, indels)
     forward = np.maximum(forward, 0)
-    reverse = np.maximum(reference_reads(of, batch, found) - forward, 0)
-    own = found.forward[of.alt]
-    return forward, reverse, own, of.alt_reads - own
+    reverse = np.maximum(reference_reads(alleles, batch, indels) - forward, 0)
+    shown = indels.forward[alleles.alt]
+    return forward, reverse, shown, alleles.alt_reads - shown
 
 
 def taken_by(
-    of: Units,
+    alleles: Units,
     called: BoolArray,
     batch: Counts,
     loci: Loci,
-    found: Indels,
+    indels: Indels,
     strands: Strands | None,
     level: float,
 ) -> tuple[dict[str, BoolArray], FloatArray]:
@@ -412,10 +412,10 @@ def taken_by(
 
     That is of the distance to the ends of reads.
     """
-    at, taken = np.flatnonzero(called), {}
-    if strands is not None and at.size:
-        a, b, c, d = (s[at][:, of.case].sum(axis=1) for s in strands)
+    rows, taken = np.flatnonzero(called), {}
+    if strands is not None and rows.size:
+        a, b, c, d = (s[rows][:, alleles.case].sum(axis=1) for s in strands)
         taken["strand_bias"] = on_one_strand(a, b, c, d, level) & (c + d >= LEAST_READS)
     z = np.full(len(called), np.nan)
-    by_reads, z[at] = filter_indels(of, at, batch, loci, found, level)
+    by_reads, z[rows] = filter_indels(alleles, rows, batch, loci, indels, level)
     return taken | by_reads, z

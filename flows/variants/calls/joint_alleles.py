@@ -32,7 +32,7 @@ File = tuple[str, str]  # a file of reads, and what marks its version
 
 
 def join_alleles(
-    found: Sequence[PartCalls],
+    parts: Sequence[PartCalls],
     columns: Sequence[Column],
     files: Sequence[File],
     settings: VariantSettings,
@@ -42,25 +42,25 @@ def join_alleles(
 
     Parameters
     ----------
-    found
+    parts
         The calls of every partition, in the order of the contigs.
     columns, files
         [R] the replicates, and their files of reads; no files where counts were given.
     settings, each
         Of one case.
     """
-    groups = _close_calls([call for part in found for call in part.calls], settings.mnv)
+    groups = _close_calls([call for part in parts for call in part.calls], settings.mnv)
     if not files or not groups:
-        return list(found)
+        return list(parts)
     replaced: dict[tuple[Any, ...], Call | None] = {}
     for records in each(_join_group, groups, columns, files, settings):
         for members, record in records:
             replaced |= {_key(call): None for call in members} | {_key(members[0]): record}
-    parts = []
-    for part in found:
+    joined = []
+    for part in parts:
         calls = [replaced.get(_key(call), call) for call in part.calls]
-        parts.append(replace(part, calls=tuple(call for call in calls if call is not None)))
-    return parts
+        joined.append(replace(part, calls=tuple(call for call in calls if call is not None)))
+    return joined
 
 
 def _key(call: Call) -> tuple[Any, ...]:
@@ -103,10 +103,10 @@ class _Place:
 
     def on_same_reads(self, calls: Sequence[Call]) -> bool:
         """Return whether most of the case's reads of any of the alleles have all of them."""
-        own = np.concatenate([self.shown[r] for r in np.flatnonzero(self.roles[0].own)])
-        at = [call["pos"] - self.start for call in calls]
-        own = own[(own[:, at] >= 0).all(axis=1)][:, at]
-        has = own == [BASES.index(call["alt"]) for call in calls]
+        bases = np.concatenate([self.shown[r] for r in np.flatnonzero(self.roles[0].own)])
+        offsets = [call["pos"] - self.start for call in calls]
+        bases = bases[(bases[:, offsets] >= 0).all(axis=1)][:, offsets]
+        has = bases == [BASES.index(call["alt"]) for call in calls]
         joint = int(has.all(axis=1).sum())
         every = max(call["samples"]["case"]["reads"] for call in calls)
         # Where few reads reach over all positions these say little of the others.
@@ -119,13 +119,13 @@ class _Place:
         for call in calls:
             alt[call["pos"] - self.start] = BASES.index(call["alt"])
         ref, alt = self.ref[low : high + 1], alt[low : high + 1]
-        own = [shown[:, low : high + 1] for shown in self.shown]
-        all_there = [(shown >= 0).all(axis=1) for shown in own]
-        of_ref = [(shown == ref).all(axis=1) for shown in own]
-        of_alt = [(shown == alt).all(axis=1) for shown in own]
+        bases = [shown[:, low : high + 1] for shown in self.shown]
+        all_there = [(shown >= 0).all(axis=1) for shown in bases]
+        of_ref = [(shown == ref).all(axis=1) for shown in bases]
+        of_alt = [(shown == alt).all(axis=1) for shown in bases]
         strands = [
-            _numbers([these & way for these, way in zip(of, ways, strict=True)])
-            for of in (of_ref, of_alt)
+            _numbers([these & way for these, way in zip(kind, ways, strict=True)])
+            for kind in (of_ref, of_alt)
             for ways in ([~r[:, low] for r in self.reverse], [r[:, low] for r in self.reverse])
         ]
         reads = AlleleReads(_numbers(all_there), _numbers(of_ref), _numbers(of_alt), strands)
@@ -140,7 +140,7 @@ class _Place:
 
 
 def _numbers(which: Sequence[Any]) -> NDArray[np.int64]:
-    return np.array([own.sum() for own in which], np.int64)
+    return np.array([rows.sum() for rows in which], np.int64)
 
 
 def _text(codes: NDArray[np.int8]) -> str:

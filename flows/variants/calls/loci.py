@@ -69,30 +69,30 @@ class Filtered:
 
     def compared(self, i: int) -> dict[str, list[float | None]]:
         """Return by filter the means of one call's reads; None of too few."""
-        found: dict[str, list[float | None]] = {}
+        means: dict[str, list[float | None]] = {}
         for name in (*_MEASURES, "near_indel", "many_mismatches") if self.reads else ():
             for r, least in zip(self.reads, (LEAST_READS, LEAST_REFERENCE), strict=True):
                 n = int(r.n[i] - (name == "low_baseq") * r.no_base_quality[i])
                 mean = float(getattr(r, _MEASURES.get(name, name))[i]) / max(n, 1)
-                found.setdefault(name, []).append(mean if n >= least else None)
-        return found
+                means.setdefault(name, []).append(mean if n >= least else None)
+        return means
 
 
-def filter_reads(of: Units, at: IntArray, batch: Counts, loci: Loci, level: float) -> Filtered:
+def filter_reads(alleles: Units, at: IntArray, batch: Counts, loci: Loci, level: float) -> Filtered:
     """Compare the reads of called alleles with those of the reference, in the case.
 
     Where the case has hardly a read of the reference, with those of the control.
 
     Parameters
     ----------
-    of, at
+    alleles, at
         The alleles, and which of them are called.
     batch, loci
         The partition's counts, and what is known of their reads.
     level
         Largest probability with which a filter takes a true variant.
     """
-    j, alt = of.location[at], of.alt[at]
+    j, alt = alleles.location[at], alleles.alt[at]
     ref = batch.ref[j].astype(int)
     rows = np.arange(len(at))
     taken: dict[str, BoolArray] = {}
@@ -107,19 +107,19 @@ def filter_reads(of: Units, at: IntArray, batch: Counts, loci: Loci, level: floa
         )
     if loci.sums is None:
         return Filtered(taken, z)
-    own = _gathered(j, alt, batch, loci, batch.case)
-    other = _gathered(j, ref, batch, loci, batch.case)
-    few = other.n < LEAST_REFERENCE
+    allele = _gathered(j, alt, batch, loci, batch.case)
+    reference = _gathered(j, ref, batch, loci, batch.case)
+    few = reference.n < LEAST_REFERENCE
     if few.any() and (~batch.case).any():
         control = _gathered(j, ref, batch, loci, ~batch.case)
-        other = AlleleReads(
+        reference = AlleleReads(
             *(
-                np.where(few, getattr(control, name), getattr(other, name))
+                np.where(few, getattr(control, name), getattr(reference, name))
                 for name in ("n", *_COMPARED)
             )
         )
-    found, z = apply_filters(own, other, level)
-    return Filtered(taken | found, z, (own, other))
+    by_reads, z = apply_filters(allele, reference, level)
+    return Filtered(taken | by_reads, z, (allele, reference))
 
 
 def _gathered(
@@ -165,26 +165,26 @@ def call_part(
         The run's.
     """
     if isinstance(model, TwoGroups):
-        of = units(batch)
+        alleles = units(batch)
         verdict = verdict_of(evidence, decision, settings)
-        chosen = _best_or_called(of, evidence.score, verdict.called)
-        outcomes = outcomes_of(model, q, decision, of, evidence.score, verdict, chosen)
+        chosen = _best_or_called(alleles, evidence.score, verdict.called)
+        outcomes = outcomes_of(model, q, decision, alleles, evidence.score, verdict, chosen)
     else:
         outcomes = _papers_outcomes(batch, evidence, decision, settings)
-    of, at = outcomes.of, np.flatnonzero(outcomes.called)
-    filtered = filter_reads(of, at, batch, loci, settings.filter_level)
-    z = np.full(len(of), np.nan)
-    z[at] = filtered.read_end_z
-    ref = batch.ref[of.location].astype(int)
+    alleles, called = outcomes.alleles, np.flatnonzero(outcomes.called)
+    filtered = filter_reads(alleles, called, batch, loci, settings.filter_level)
+    z = np.full(len(alleles), np.nan)
+    z[called] = filtered.read_end_z
+    ref = batch.ref[alleles.location].astype(int)
     letters = np.array(list(BASES))
-    taken = _taken(of, batch, at, filtered, settings)
+    taken = _taken(batch, called, filtered, settings)
     shown = Shown(
         outcomes,
-        list(zip(letters[ref].tolist(), letters[of.alt].tolist(), strict=True)),
-        filters_of(of, outcomes.called, taken, settings),
+        list(zip(letters[ref].tolist(), letters[alleles.alt].tolist(), strict=True)),
+        filters_of(alleles, outcomes.called, taken, settings),
         z,
-        batch.counts[of.location, :, ref].astype(np.int64),
-        _by_strand(of, ref, batch, loci),
+        batch.counts[alleles.location, :, ref].astype(np.int64),
+        _by_strand(alleles, ref, batch, loci),
     )
     table = table_of(shown, loci, settings.case, LOCI.arrow)
     deleted = np.zeros(len(batch), np.int64)
@@ -194,9 +194,9 @@ def call_part(
         {
             **call_of(shown, i, loci, settings),
             "compared": filtered.compared(k),
-            "deleted": int(deleted[of.location[i]]),
+            "deleted": int(deleted[alleles.location[i]]),
         }
-        for k, i in enumerate(at.tolist())
+        for k, i in enumerate(called.tolist())
     )
     return table, PartCalls(
         len(loci.pos),
@@ -214,17 +214,17 @@ def outcomes_of(
     model: TwoGroups,
     q: Any,
     decision: Decision,
-    of: Units,
+    alleles: Units,
     score: FloatArray,
     verdict: Verdict,
     chosen: IntArray,
 ) -> Outcomes:
     """Return what the fit and the decision say of chosen units."""
-    of, score, called = of.take(chosen), score[chosen], verdict.called[chosen]
-    case, control = _rates(model, q, decision, of, called)
+    alleles, score, called = alleles.take(chosen), score[chosen], verdict.called[chosen]
+    case, control = _rates(model, q, decision, alleles, called)
     log_odds = score + np.log(decision.pi) - np.log1p(-decision.pi)
     prob, q_value = 1.0 - verdict.lfdr[chosen], verdict.q_value[chosen]
-    return Outcomes(of, case, control, prob, q_value, log_odds, called)
+    return Outcomes(alleles, case, control, prob, q_value, log_odds, called)
 
 
 def _papers_outcomes(
@@ -233,59 +233,60 @@ def _papers_outcomes(
     """Return the same of every location's allele by the papers' test."""
     score = evidence.score
     prob, called = 1.0 / (1.0 + np.exp(-score)), score >= decision.least
-    of, q_value = _by_location(batch, settings), decision.q_of(score)
-    return Outcomes(of, *evidence.rates(), prob, q_value, score, called)
+    alleles, q_value = _by_location(batch, settings), decision.q_of(score)
+    return Outcomes(alleles, *evidence.rates(), prob, q_value, score, called)
 
 
 def _disagreeing(shown: Shown, loci: Loci) -> tuple[Disagreeing, ...]:
     """Return undecided alleles that the case's replicates show in shares that differ."""
-    outcomes, of = shown.outcomes, shown.outcomes.of
-    if of.case.sum() < 2:
+    outcomes, alleles = shown.outcomes, shown.outcomes.alleles
+    if alleles.case.sum() < 2:
         return ()
-    at = np.flatnonzero(~outcomes.called & (outcomes.prob >= UNDECIDED))
-    reads, depth = of.alt_reads[at][:, of.case], of.depth[at][:, of.case]
+    undecided = np.flatnonzero(~outcomes.called & (outcomes.prob >= UNDECIDED))
+    reads, depth = (x[undecided][:, alleles.case] for x in (alleles.alt_reads, alleles.depth))
     share = reads.sum(axis=1) / np.maximum(depth.sum(axis=1), 1)
     expected = share[:, None] * depth
     variance = np.maximum(expected * (1.0 - share[:, None]), 1e-9)
     statistic = ((reads - expected) ** 2 / variance).sum(axis=1)
-    differ = at[chdtrc(int(of.case.sum()) - 1, statistic) < OF_CHANCE]
+    differ = undecided[chdtrc(int(alleles.case.sum()) - 1, statistic) < OF_CHANCE]
     return tuple(
         Disagreeing(
-            chrom=str(loci.chrom[of.location[k]]),
-            pos=int(loci.pos[of.location[k]]),
+            chrom=str(loci.chrom[alleles.location[k]]),
+            pos=int(loci.pos[alleles.location[k]]),
             ref=shown.alleles[k][0],
             alt=shown.alleles[k][1],
             prob=float(outcomes.prob[k]),
-            reads=tuple(of.alt_reads[k, of.case].tolist()),
+            reads=tuple(alleles.alt_reads[k, alleles.case].tolist()),
         )
         for k in differ[:MOST_DISAGREEING].tolist()
     )
 
 
-def _best_or_called(of: Units, score: FloatArray, called: BoolArray) -> IntArray:
+def _best_or_called(alleles: Units, score: FloatArray, called: BoolArray) -> IntArray:
     """Return the best unit of every location and any other that is called, in order."""
-    best = score.reshape(-1, 3) + 1e-9 * of.alt_reads[:, of.case].sum(axis=1).reshape(-1, 3)
-    shown = np.zeros(len(of), bool)
+    reads = alleles.alt_reads[:, alleles.case].sum(axis=1)
+    best = (score + 1e-9 * reads).reshape(-1, 3)
+    shown = np.zeros(len(alleles), bool)
     shown[3 * np.arange(len(best)) + best.argmax(axis=1)] = True
     return np.flatnonzero(shown | called)
 
 
 def _rates(
-    model: TwoGroups, q: Any, decision: Decision, of: Units, called: BoolArray
+    model: TwoGroups, q: Any, decision: Decision, alleles: Units, called: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean, sd and quantiles of every unit's rate in case and control, [U, 6] each.
 
     The outer two quantiles are for the VCF: NaN of what is not called.
     """
-    at = model.anchored(replace(q, pi=decision.pi))
-    found = np.full((2, len(of), 2 + len(LEVELS)), np.nan)
-    for own, shown in ((called, slice(None)), (~called, OF_TABLES)):
-        which, columns = np.flatnonzero(own), np.r_[:2, np.arange(2, found.shape[2])[shown]]
+    fit = model.anchored(replace(q, pi=decision.pi))
+    summaries = np.full((2, len(alleles), 2 + len(LEVELS)), np.nan)
+    for chosen, shown in ((called, slice(None)), (~called, OF_TABLES)):
+        which, columns = np.flatnonzero(chosen), np.r_[:2, np.arange(2, summaries.shape[2])[shown]]
         for some in np.split(which, range(CHUNK, len(which), CHUNK)):
-            pair = rates(model, at, model.rate_table(at, of.take(some)), LEVELS[shown])
-            for into, r in zip(found, pair, strict=True):
+            pair = rates(model, fit, model.rate_table(fit, alleles.take(some)), LEVELS[shown])
+            for into, r in zip(summaries, pair, strict=True):
                 into[np.ix_(some, columns)] = np.column_stack([r.mean, r.sd, r.quantiles])
-    return found[0], found[1]
+    return summaries[0], summaries[1]
 
 
 def _by_location(batch: Counts, settings: VariantSettings) -> Units:
@@ -293,38 +294,38 @@ def _by_location(batch: Counts, settings: VariantSettings) -> Units:
 
     Where losses count too, with that whose share differs most from the control's.
     """
-    of = units(batch)
-    shown = of.alt_reads[:, of.case].sum(axis=1).astype(float)
+    alleles = units(batch)
+    shown = alleles.alt_reads[:, alleles.case].sum(axis=1).astype(float)
     if settings.two_sided and settings.control:
-        shown = np.abs(_share(of, of.case) - _share(of, ~of.case))
+        shown = np.abs(_share(alleles, alleles.case) - _share(alleles, ~alleles.case))
     most = shown.reshape(-1, 3).argmax(axis=1)
-    return of.take(3 * np.arange(len(most)) + most)
+    return alleles.take(3 * np.arange(len(most)) + most)
 
 
-def _share(of: Units, member: BoolArray) -> FloatArray:
+def _share(alleles: Units, member: BoolArray) -> FloatArray:
     """Return the allele's share of the reads of some replicates together."""
-    reads = of.alt_reads[:, member].sum(axis=1)
-    return np.asarray(reads / np.maximum(of.depth[:, member].sum(axis=1), 1))
+    reads = alleles.alt_reads[:, member].sum(axis=1)
+    return np.asarray(reads / np.maximum(alleles.depth[:, member].sum(axis=1), 1))
 
 
 def _taken(
-    of: Units, batch: Counts, at: IntArray, filtered: Filtered, settings: VariantSettings
+    batch: Counts, called: IntArray, filtered: Filtered, settings: VariantSettings
 ) -> dict[str, BoolArray]:
     """Return which of the called alleles each filter takes, [C]."""
-    if not at.size or settings.test == "two_groups" or not settings.control:
+    if not called.size or settings.test == "two_groups" or not settings.control:
         return filtered.taken
     errors = units(batch).alt_reads.reshape(-1, 3, batch.counts.shape[1]).swapaxes(1, 2)
     spectrum = control_spectrum(errors[:, ~batch.case])
     return filtered.taken | {
-        "spectrum": spectrum_p_value(errors[:, batch.case], spectrum)[at] > 0.05
+        "spectrum": spectrum_p_value(errors[:, batch.case], spectrum)[called] > 0.05
     }
 
 
-def _by_strand(of: Units, ref: IntArray, batch: Counts, loci: Loci) -> Strands | None:
+def _by_strand(alleles: Units, ref: IntArray, batch: Counts, loci: Loci) -> Strands | None:
     if loci.forward is None:
         return None
     both = []
-    for base in (ref, of.alt):
-        forward = loci.forward[of.location, :, base]
-        both += [forward, batch.counts[of.location, :, base] - forward]
+    for base in (ref, alleles.alt):
+        forward = loci.forward[alleles.location, :, base]
+        both += [forward, batch.counts[alleles.location, :, base] - forward]
     return both[0], both[1], both[2], both[3]

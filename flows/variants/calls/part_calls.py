@@ -14,7 +14,7 @@ from flows.variants.input.counts import Loci
 from flows.variants.input.read_account import SampleReads
 from flows.variants.settings import READ_FILTERS, VariantSettings
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.variants.counts import Counts, Units
+from vbmodels.variants.counts import Units
 
 MOST_MISSED = 10  # regions that are not callable
 GOOD_R_HAT = 1.05
@@ -40,9 +40,9 @@ class Chains:
     @classmethod
     def merge(cls, parts: Sequence[Chains]) -> Chains:
         """Return those of several partitions."""
-        known = [one.largest for one in parts if one.largest is not None]
+        known = [part.largest for part in parts if part.largest is not None]
         largest = max(known, default=None) if len(known) == len(parts) else None
-        return cls(sum(one.locations for one in parts), largest)
+        return cls(sum(part.locations for part in parts), largest)
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ class PartCalls:
 
 def filters_not_run(parts: Sequence[PartCalls], settings: VariantSettings) -> dict[str, str]:
     """Return the filters that did not run on these partitions, and why."""
-    found = {}
+    reasons = {}
     if not all(part.strands for part in parts):
-        found["strand_bias"] = NO_STRANDS
+        reasons["strand_bias"] = NO_STRANDS
     if not all(part.reads for part in parts):
-        found |= {name: NO_READS for name in READ_FILTERS if name != "strand_bias"}
-    return found | {
+        reasons |= {name: NO_READS for name in READ_FILTERS if name != "strand_bias"}
+    return reasons | {
         name: "skip_filters names it" for name in READ_FILTERS if name in settings.skipped_filters
     }
 
@@ -197,38 +197,38 @@ class Cluster:
         return f"{self.contig}:{self.start}{end}"
 
 
-def clusters(of: Units, called: BoolArray, batch: Counts, loci: Loci) -> tuple[Cluster, ...]:
+def clusters(alleles: Units, called: BoolArray, loci: Loci) -> tuple[Cluster, ...]:
     """Return the clusters of a partition, the surest first.
 
     A cluster with a called allele is left out, since its other alleles are mostly the same event.
 
     Parameters
     ----------
-    of, called
+    alleles, called
         Units of the alleles that reads show, sorted by location, and which of them are called.
-    batch, loci
-        The partition's counts, and where they are.
+    loci
+        Where the partition's locations are.
     """
-    own = of.alt_reads[:, of.case].sum(axis=1)
-    at = np.flatnonzero((own > 0) | called)
-    if not at.size:
+    reads = alleles.alt_reads[:, alleles.case].sum(axis=1)
+    rows = np.flatnonzero((reads > 0) | called)
+    if not rows.size:
         return ()
-    chrom, pos = loci.chrom[of.location[at]], loci.pos[of.location[at]]
+    chrom, pos = loci.chrom[alleles.location[rows]], loci.pos[alleles.location[rows]]
     apart = (np.diff(pos) > NEAR) | (chrom[1:] != chrom[:-1])
-    found = []
-    for group in np.split(at, np.flatnonzero(apart) + 1):
-        if called[group].any() or own[group].sum() < LEAST_CLUSTERED:
+    clustered = []
+    for group in np.split(rows, np.flatnonzero(apart) + 1):
+        if called[group].any() or reads[group].sum() < LEAST_CLUSTERED:
             continue
-        case, control = (_share(of, group, m) for m in (of.case, ~of.case))
+        case, control = (_share(alleles, group, m) for m in (alleles.case, ~alleles.case))
         p = _tail(case, control)
         more = case.allele * control.every >= LEAST_RATIO * control.allele * case.every
         if p < LEVEL and more:
-            where = loci.pos[of.location[group]]
-            contig = str(loci.chrom[of.location[group[0]]])
-            found.append(
+            where = loci.pos[alleles.location[group]]
+            contig = str(loci.chrom[alleles.location[group[0]]])
+            clustered.append(
                 Cluster(contig, int(where[0]), int(where[-1]), len(group), case, control, p)
             )
-    return tuple(sorted(found, key=lambda c: (c.p, c.start))[:MOST_CLUSTERS])
+    return tuple(sorted(clustered, key=lambda c: (c.p, c.start))[:MOST_CLUSTERS])
 
 
 def _tail(case: Reads, control: Reads) -> float:
@@ -241,10 +241,10 @@ def _tail(case: Reads, control: Reads) -> float:
     return float(hypergeom.sf(case.allele - 1, both.every, both.allele, case.every))
 
 
-def _share(of: Units, group: np.ndarray, member: BoolArray) -> Reads:
+def _share(alleles: Units, group: np.ndarray, member: BoolArray) -> Reads:
     """Return reads with an allele of the group, and depth; no more of the former."""
     if not member.any():
         return Reads(0, 0)
-    reads = int(of.alt_reads[group][:, member].sum())
-    depth = int(of.depth[group][:, member].sum(axis=1).max())
+    reads = int(alleles.alt_reads[group][:, member].sum())
+    depth = int(alleles.depth[group][:, member].sum(axis=1).max())
     return Reads(min(reads, depth), depth)

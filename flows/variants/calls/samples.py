@@ -29,7 +29,7 @@ class Reads:
     @classmethod
     def sum(cls, reads: Iterable[Reads]) -> Reads:
         """Return the reads of several samples or replicates."""
-        pairs = [(one.allele, one.every) for one in reads]
+        pairs = [(r.allele, r.every) for r in reads]
         return cls(sum(allele for allele, _ in pairs), sum(every for _, every in pairs))
 
 
@@ -56,8 +56,8 @@ class Range:
         >>> Range(0.2, 0.3).joined(Range(0.1, None))
         Range(low=0.1, high=None)
         """
-        low = [one.low for one in (self, other) if one.low is not None]
-        high = [one.high for one in (self, other) if one.high is not None]
+        low = [r.low for r in (self, other) if r.low is not None]
+        high = [r.high for r in (self, other) if r.high is not None]
         return Range(min(low, default=None), max(high) if len(high) == 2 else None)
 
 
@@ -94,14 +94,14 @@ def roles_of(case: BoolArray, member: IntArray | None, settings: VariantSettings
 
     ``case`` and ``member`` are [R], as `Counts` has them.
     """
-    found = [Role("case", settings.case, case)]
+    roles = [Role("case", settings.case, case)]
     if settings.control:
-        found.append(Role("control", settings.control, ~case if member is None else member == 0))
-    first = len(found) - 1
+        roles.append(Role("control", settings.control, ~case if member is None else member == 0))
+    first = len(roles) - 1
     for i, sample in enumerate(settings.members):
-        own = np.zeros(len(case), bool) if member is None else member == first + i
-        found.append(Role(f"panel{i + 1}", sample, own))
-    return found
+        members = np.zeros(len(case), bool) if member is None else member == first + i
+        roles.append(Role(f"panel{i + 1}", sample, members))
+    return roles
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def mixed(batch: Counts, settings: VariantSettings) -> tuple[Mixed, ...]:
 
     An allele has a share above .3 in one of them and below .02 in another, of 20 reads and more.
     """
-    found = []
+    counted = []
     for role in roles_of(batch.case, batch.member, settings):
         if role.own.sum() < 2 or not len(batch):
             continue
@@ -132,8 +132,8 @@ def mixed(batch: Counts, settings: VariantSettings) -> tuple[Mixed, ...]:
         share[rows, :, np.maximum(batch.ref[known], 0)] = np.nan
         most, least = _ends(share)
         apart = ((most >= CARRIED) & (least <= ABSENT)).any(axis=1)
-        found.append(Mixed(role.sample, int(apart.sum())))
-    return tuple(one for one in found if one.locations)
+        counted.append(Mixed(role.sample, int(apart.sum())))
+    return tuple(m for m in counted if m.locations)
 
 
 def _ends(share: Any) -> tuple[Any, Any]:
@@ -147,6 +147,6 @@ def _ends(share: Any) -> tuple[Any, Any]:
 def mixed_in(parts: Sequence[Sequence[Mixed]]) -> tuple[Mixed, ...]:
     """Return the samples whose replicates look like different people's in all parts together."""
     total: Counter[str] = Counter()
-    for one in (one for part in parts for one in part):
-        total[one.sample] += one.locations
+    for m in (m for part in parts for m in part):
+        total[m.sample] += m.locations
     return tuple(Mixed(sample, n) for sample, n in total.items() if n >= LEAST_MIXED)

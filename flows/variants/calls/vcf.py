@@ -120,19 +120,19 @@ def sample_names(
     roles = {"case": settings.case} | ({"control": settings.control} if settings.control else {})
     roles |= {f"panel{i + 1}": sample for i, sample in enumerate(settings.members)}
     used = set(roles.values())
-    found = {}
+    names = {}
     for role, sample in roles.items():
-        found[role] = [sample]
+        names[role] = [sample]
         if role.startswith("panel"):
             continue
-        for of, replicate in columns:
+        for owner, replicate in columns:
             name = f"{sample}:{_CONTROL.sub('_', replicate)}"
-            while of == sample and name in used:
+            while owner == sample and name in used:
                 name += "'"
-            if of == sample:
+            if owner == sample:
                 used.add(name)
-                found[role].append(name)
-    return found
+                names[role].append(name)
+    return names
 
 
 def named(
@@ -140,9 +140,9 @@ def named(
 ) -> dict[str, Mapping[str, Any]]:
     """Return what a call says of case and control, and of their replicates, by `sample_names`."""
     return {
-        name: one
-        for role, own in names.items()
-        for name, one in zip(own, (samples[role], *samples[role]["replicates"]), strict=True)
+        name: reads
+        for role, of_role in names.items()
+        for name, reads in zip(of_role, (samples[role], *samples[role]["replicates"]), strict=True)
     }
 
 

@@ -286,13 +286,13 @@ def _sample(
     contigs = list(dict.fromkeys(region.contig for region in wanted))
     step = max(1, -(-len(contigs) // CONTIGS))
     for contig in contigs[::step]:
-        own = [region for region in wanted if region.contig == contig]
-        total = sum(region.length for region in own)
+        regions = [region for region in wanted if region.contig == contig]
+        total = sum(region.length for region in regions)
         name = in_file(contig, file.references)
         for place in range(PLACES):
             start, stop = place * total // PLACES, (place + 1) * total // PLACES
             left = READS
-            for region in locate(own, start, stop)[:TRIED]:
+            for region in locate(regions, start, stop)[:TRIED]:
                 for read in file.fetch(name, region.start, region.stop):
                     if read.flag & _LEFT_OUT or read.mapping_quality < settings.min_mapping_quality:
                         continue
@@ -318,10 +318,10 @@ def _compare(
     compared = different = i = j = 0
     for operation, length in read.cigartuples:
         if operation in _ALIGNED:
-            one, other = bases[i : i + length], there[j : j + length]
-            both = sure[i : i + length] & (other >= 0)
+            shown, reference = bases[i : i + length], there[j : j + length]
+            both = sure[i : i + length] & (reference >= 0)
             compared += int(both.sum())
-            different += int((both & (one != other)).sum())
+            different += int((both & (shown != reference)).sum())
         if operation in (*_ALIGNED, *_SKIPS_READ):
             i += length
         if operation in (*_ALIGNED, *_SKIPS_REFERENCE):
@@ -349,25 +349,25 @@ def header_warnings(
         with quiet(), open_alignment(file.path, settings, indexed=False) as opened:
             groups = opened.header.to_dict().get("RG", [])
             pairs = [(in_file(c, opened.references), c) for c in contigs]
-        differ = tuple((own, c) for own, c in pairs if own is not None and own != c)
+        differ = tuple((theirs, c) for theirs, c in pairs if theirs is not None and theirs != c)
         named_alike.setdefault(differ, []).append(name)
-        of = sorted({str(group["SM"]) for group in groups if group.get("SM")})
-        if len(of) > 1:
+        sm = sorted({str(group["SM"]) for group in groups if group.get("SM")})
+        if len(sm) > 1:
             several.append(
-                f"{name} has reads of {len(of)} samples ({', '.join(of[:_MOST_NAMED])}), "
+                f"{name} has reads of {len(sm)} samples ({', '.join(sm[:_MOST_NAMED])}), "
                 f"counted together as {file.sample} {file.replicate}."
             )
-        elif of and of[0] != file.sample and (role_of_name(file.sample) is None or of[0] in named):
-            other.append(f"{name} has {of[0]} for {file.sample}")
-    taken = [one for pairs, names in named_alike.items() for one in renamed(_files(names), pairs)]
-    found = several[:_MOST_NAMED] + taken[:_MOST_NAMED]
+        elif sm and sm[0] != file.sample and (role_of_name(file.sample) is None or sm[0] in named):
+            other.append(f"{name} has {sm[0]} for {file.sample}")
+    taken = [text for pairs, names in named_alike.items() for text in renamed(_files(names), pairs)]
+    warnings = several[:_MOST_NAMED] + taken[:_MOST_NAMED]
     if other:
         more = f", and {len(other) - _MOST_NAMED} more" if len(other) > _MOST_NAMED else ""
-        found.append(
+        warnings.append(
             f"Read groups (SM) name other samples than the sheet: {'; '.join(other[:_MOST_NAMED])}"
             f"{more}. Are files exchanged?"
         )
-    return found
+    return warnings
 
 
 def _files(names: Sequence[str]) -> str:

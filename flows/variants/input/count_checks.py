@@ -69,18 +69,18 @@ class Rules:
         with self.against or nullcontext():
             yield self
 
-    def check(self, table: pa.Table, found: Found) -> None:
+    def check(self, table: pa.Table, faults: Found) -> None:
         """Report the rows that break one, in the columns that are there."""
         names = set(table.column_names)
         if "chrom" in names:
-            _contigs(table["chrom"], found, self.used)
+            _contigs(table["chrom"], faults, self.used)
         if "ref" in names:
-            _references(table["ref"], found)
+            _references(table["ref"], faults)
         if names >= {"depth", *BASES}:
-            _depth(table, found)
-        check_reads(table, found)
+            _depth(table, faults)
+        check_reads(table, faults)
         if self.against is not None and names >= {"chrom", "pos", "ref"}:
-            self.against.check(table, found)
+            self.against.check(table, faults)
 
 
 @lru_cache(maxsize=4)
@@ -100,15 +100,15 @@ def read_header(url: str) -> tuple[int, set[str], tuple[Fault, ...]]:
     return checker.rows, named, checker.found.faults()
 
 
-def _contigs(chroms: pa.ChunkedArray, found: Found, used: Container[str] | None) -> None:
+def _contigs(chroms: pa.ChunkedArray, faults: Found, used: Container[str] | None) -> None:
     names = [c for c in chroms.unique().drop_null().to_pylist() if used is None or c in used]
     rows = {chroms.index(c).as_py(): c for c in names if not names_a_contig(c)}
-    found.rows(sorted(rows), "chrom", CONTIG_RULE, lambda row: unfit_name(rows[row]), RENAME)
+    faults.rows(sorted(rows), "chrom", CONTIG_RULE, lambda row: unfit_name(rows[row]), RENAME)
 
 
-def _references(bases: pa.ChunkedArray, found: Found) -> None:
+def _references(bases: pa.ChunkedArray, faults: Found) -> None:
     length = pc.fill_null(pc.utf8_length(bases), 1).to_numpy()
-    found.rows(
+    faults.rows(
         np.flatnonzero(length != 1),
         "ref",
         "one reference base",
@@ -116,10 +116,10 @@ def _references(bases: pa.ChunkedArray, found: Found) -> None:
     )
 
 
-def _depth(table: pa.Table, found: Found) -> None:
+def _depth(table: pa.Table, faults: Found) -> None:
     total = sum(pc.fill_null(table[base], 0).to_numpy() for base in BASES)
     depth = pc.fill_null(table["depth"], 2**63 - 1).to_numpy()
-    found.rows(
+    faults.rows(
         np.flatnonzero(depth < total),
         "depth",
         "at least the sum of the counts",
@@ -150,15 +150,15 @@ class Against:
     def __exit__(self, *given: object) -> None:
         self.file.close()
 
-    def check(self, table: pa.Table, found: Found) -> None:
+    def check(self, table: pa.Table, faults: Found) -> None:
         """Report the rows whose contig, position or reference base is not the FASTA's.
 
         Bases other than A, C, G and T, on either side, are not compared.
         """
         try:
-            self._compare(table, found)
+            self._compare(table, faults)
         except (OSError, ValueError, IndexError) as error:
-            found.add(
+            faults.add(
                 Fault(
                     file=self.path,
                     expected="a whole FASTA, as its index (.fai) has it",
@@ -167,7 +167,7 @@ class Against:
                 )
             )
 
-    def _compare(self, table: pa.Table, found: Found) -> None:
+    def _compare(self, table: pa.Table, faults: Found) -> None:
         pos = pc.fill_null(table["pos"], 0).to_numpy()
         letters = pc.index_in(pc.utf8_upper(table["ref"]), value_set=pa.array(list(BASES)))
         ref = np.asarray(pc.fill_null(letters, -1)).astype(np.int8)
@@ -175,12 +175,12 @@ class Against:
             contig = in_file(name, self.contigs)
             if contig is None:
                 if name not in self.unknown:
-                    what = other_names(found.file, None, name, self.contigs, self.path)
-                    found.rows(rows[:1], None, what.expected, what.found, what.remedy)
+                    what = other_names(faults.file, None, name, self.contigs, self.path)
+                    faults.rows(rows[:1], None, what.expected, what.found, what.remedy)
                 self.unknown.add(name)
                 continue
             length = self.contigs[contig]
-            found.rows(
+            faults.rows(
                 rows[pos[rows] > length],
                 "pos",
                 lambda row, contig=contig, length=length: (
@@ -192,7 +192,7 @@ class Against:
             rows = rows[(pos[rows] >= 1) & (pos[rows] <= length) & (ref[rows] >= 0)]
             there = np.full(len(ref), -1, np.int8)
             there[rows] = bases_at(self.file, contig, pos[rows])
-            found.rows(
+            faults.rows(
                 rows[(there[rows] >= 0) & (there[rows] != ref[rows])],
                 "ref",
                 lambda row, there=there, contig=contig: (
@@ -205,14 +205,14 @@ class Against:
 
 def bases_at(file: pysam.FastaFile, contig: str, pos: IntArray) -> Any:
     """Return the bases at positions (from 1) as indices in ACGT, -1 for others."""
-    unique, at = np.unique(pos, return_inverse=True)
+    unique, inverse = np.unique(pos, return_inverse=True)
     apart = (np.diff(unique) > _GAP) | (np.diff(unique >> _WINDOW) != 0)
-    found = [
+    bases = [
         base_codes(file.fetch(contig, int(run[0]) - 1, int(run[-1])))[run - run[0]]
         for run in np.split(unique, np.flatnonzero(apart) + 1)
         if run.size
     ]
-    return np.concatenate(found)[at] if found else np.zeros(0, np.int8)
+    return np.concatenate(bases)[inverse] if bases else np.zeros(0, np.int8)
 
 
 def _by_contig(column: pa.ChunkedArray) -> Iterator[tuple[str, IntArray]]:
@@ -250,9 +250,9 @@ def missing_files(urls: Sequence[str]) -> list[Fault]:
     """List counts of which files are missing: one that was ended, or a copy that was."""
     there: dict[tuple[str, int], set[int]] = defaultdict(set)
     for url in urls:
-        found = _NAME.fullmatch(url)
-        if found is not None:
-            there[found["count"], int(found["files"])].add(int(found["index"]))
+        match = _NAME.fullmatch(url)
+        if match is not None:
+            there[match["count"], int(match["files"])].add(int(match["index"]))
     return [
         Fault(
             file=f"{count}-*-of-{files:05d}.parquet",

@@ -49,9 +49,9 @@ class Loci(State, kind="flows/variants.Loci"):
         """Return what is known of a location's reads, [R, 4, 11]; None where nothing is."""
         if self.looked_at is None or self.sums is None:
             return None
-        at = int(np.searchsorted(self.looked_at, location))
-        there = at < len(self.looked_at) and self.looked_at[at] == location
-        return self.sums[at] if there else None
+        row = int(np.searchsorted(self.looked_at, location))
+        there = row < len(self.looked_at) and self.looked_at[row] == location
+        return self.sums[row] if there else None
 
 
 class Locations(NamedTuple):
@@ -113,14 +113,15 @@ def assemble(table: pa.Table, columns: Sequence[Column], case: str, source: str)
     other = np.unique(location[ref[location] != ref_of_rows])[:MAX_ROWS].tolist()
     wrong += [(j, "two reference bases") for j in other]
     if wrong:
+        expected = "one row a location and replicate, with one reference base"
         raise InputError(
-            [_location_fault(source, f"{chrom[j]}:{pos[j]} {what}") for j, what in wrong]
+            [Fault(source, expected, f"{chrom[j]}:{pos[j]} {what}") for j, what in wrong]
         )
 
     def by_location(of_rows: np.ndarray, kind: type) -> np.ndarray:
-        found = np.zeros((len(first), len(columns), *of_rows.shape[1:]), kind)
-        found[location, replicate] = of_rows
-        return found
+        array = np.zeros((len(first), len(columns), *of_rows.shape[1:]), kind)
+        array[location, replicate] = of_rows
+        return array
 
     counts = by_location(np.stack([table[b].to_numpy() for b in BASES], axis=1), np.int32)
     of_case = np.array([sample == case for sample, _ in columns])
@@ -146,11 +147,11 @@ def assemble(table: pa.Table, columns: Sequence[Column], case: str, source: str)
 
 def _replicates(table: pa.Table, columns: Sequence[Column]) -> IntArray:
     """Return every row's replicate as an index into ``columns``, -1 if it is none of them."""
-    found = np.full(len(table), -1)
+    index = np.full(len(table), -1)
     for i, (sample, replicate) in enumerate(columns):
-        own = pc.and_(pc.equal(table["sample"], sample), pc.equal(table["replicate"], replicate))
-        found[own.to_numpy()] = i
-    return found
+        same = pc.and_(pc.equal(table["sample"], sample), pc.equal(table["replicate"], replicate))
+        index[same.to_numpy()] = i
+    return index
 
 
 def has_enough_reads(counts: np.ndarray, ref: np.ndarray, case: np.ndarray) -> BoolArray:
@@ -158,11 +159,6 @@ def has_enough_reads(counts: np.ndarray, ref: np.ndarray, case: np.ndarray) -> B
     reads = counts[:, case].sum(axis=1)
     reads[np.arange(len(ref)), np.maximum(ref, 0)] = 0
     return np.asarray(reads.max(axis=1, initial=0) >= LEAST_READS)
-
-
-def _location_fault(source: str, found: str) -> Fault:
-    expected = "one row a location and replicate, with one reference base"
-    return Fault(file=source, expected=expected, found=found)
 
 
 def to_table(
@@ -205,10 +201,10 @@ _AT_MOST = (FORWARD, "near_indel", "clipped", "many_mismatches", "no_base_qualit
 
 def read_columns(forward: np.ndarray | None, sums: np.ndarray | None) -> dict[str, pa.Array]:
     """Return the columns of rows [N, 4] and [N, 4, 11]; none of what is not known."""
-    found = {} if forward is None else {FORWARD: _lists(forward)}
+    columns = {} if forward is None else {FORWARD: _lists(forward)}
     if sums is not None:
-        found |= {name: _lists(sums[:, :, i]) for i, name in enumerate(READ_SUMS)}
-    return found
+        columns |= {name: _lists(sums[:, :, i]) for i, name in enumerate(READ_SUMS)}
+    return columns
 
 
 def _lists(values: np.ndarray) -> pa.Array:
@@ -231,14 +227,14 @@ def _array(table: pa.Table, name: str) -> IntArray | None:
     return np.asarray(cells.flatten().to_numpy(zero_copy_only=False)).reshape(-1, 4)
 
 
-def check_reads(table: pa.Table, found: Found) -> None:
+def check_reads(table: pa.Table, faults: Found) -> None:
     """Report lists that have not four numbers, and numbers that no reads have."""
     for name in (FORWARD, *READ_SUMS):
         if name not in table.column_names or table[name].null_count == len(table):
             continue
         cells = table[name]
         length = pc.fill_null(pc.list_value_length(cells), 4).to_numpy()
-        found.rows(
+        faults.rows(
             np.flatnonzero(length != 4),
             name,
             "four numbers, for A, C, G and T",
@@ -246,17 +242,17 @@ def check_reads(table: pa.Table, found: Found) -> None:
         )
         if (length != 4).any() or not set(BASES) <= set(table.column_names):
             continue
-        given = pc.is_valid(cells).to_numpy()
+        present = pc.is_valid(cells).to_numpy()
         values = pc.list_flatten(cells).to_numpy()
-        if len(values) != 4 * int(given.sum()) or values.dtype.kind != "i":
+        if len(values) != 4 * int(present.sum()) or values.dtype.kind != "i":
             continue  # nulls within a list, which have been reported
         values = values.reshape(-1, 4)
         most: Any = np.inf
         expected = "numbers of 0 or more"
         if name in _AT_MOST:
-            reads = [pc.fill_null(table[base], 0).to_numpy()[given] for base in BASES]
+            reads = [pc.fill_null(table[base], 0).to_numpy()[present] for base in BASES]
             most, expected = np.stack(reads, axis=1), "numbers from 0 to those of the reads"
         wrong = ((values < 0) | (values > most)).any(axis=1)
-        rows = np.flatnonzero(given)[wrong]
-        at = dict(zip(rows.tolist(), values[wrong].tolist(), strict=True))
-        found.rows(rows, name, expected, lambda row, at=at: str(at[row]))
+        rows = np.flatnonzero(present)[wrong]
+        odd = dict(zip(rows.tolist(), values[wrong].tolist(), strict=True))
+        faults.rows(rows, name, expected, lambda row, odd=odd: str(odd[row]))

@@ -76,7 +76,7 @@ class Assembled:
             dropped,
             numbers(differing(counts, indels)),
             np.stack([bases, bases - same], axis=1),
-            tuple(hashlib.blake2b(own.tobytes(), digest_size=8).hexdigest() for own in columns),
+            tuple(hashlib.blake2b(c.tobytes(), digest_size=8).hexdigest() for c in columns),
             np.zeros((0, 0), np.int64) if account is None else account,
         )
 
@@ -110,7 +110,7 @@ class Gathered:
 
     def of_case(self, case: int) -> list[Assembled]:
         """Return the partitions of one case."""
-        return [one for one in self.partitions if one.case == case]
+        return [p for p in self.partitions if p.case == case]
 
 
 def read_loci(paths: RunPaths, index: int) -> Loci:
@@ -120,8 +120,8 @@ def read_loci(paths: RunPaths, index: int) -> Loci:
 
 def read_counts(paths: RunPaths, index: int, folder: str = "partitions") -> Counts:
     """Read the counts of a partition."""
-    found = read_state(paths.part(folder, index, "npz"), State)
-    counts = found.counts if isinstance(found, OfCase) else found
+    state = read_state(paths.part(folder, index, "npz"), State)
+    counts = state.counts if isinstance(state, OfCase) else state
     assert isinstance(counts, Counts)
     return counts
 

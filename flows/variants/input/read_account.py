@@ -13,14 +13,14 @@ from flows.faults import Fault
 from flows.records.runs import Dropped
 from flows.variants.input.counts import Column
 from flows.variants.input.sample_sheet import Alignment
-from flows.variants.reads import bam_kernels as of
+from flows.variants.reads import bam_kernels as bam
 from flows.variants.reads.alignments import open_alignment, quiet
 from flows.variants.reads.reads import least_quality
 from flows.variants.settings import VariantSettings
 from vbmodels.core.state import IntArray
 
-IN_FILE = of.ACCOUNT  # reads of the whole file, 0 where no index has their number
-FIELDS = of.ACCOUNT + 1
+IN_FILE = bam.ACCOUNT  # reads of the whole file, 0 where no index has their number
+FIELDS = bam.ACCOUNT + 1
 FEW_PRIMED = 0.05  # share of the reads, of which fewer begin in a primer where it is another's
 MUCH = 1 / 3  # of the reads or bases; a rule that leaves out more is a warning
 COUNTED = "counted"
@@ -43,56 +43,56 @@ class Rule(NamedTuple):
 
 def rules(settings: VariantSettings) -> list[Rule]:
     """Return the rules by which reads and bases are left out, in the order in which they apply."""
-    reads, bases = of.REACHED, of.BASES
+    reads, bases = bam.REACHED, bam.BASES
     least, mapped = least_quality(settings), settings.min_mapping_quality
     lower = "set a lower min_base_quality (long reads need it)" if least > 1 else ""
     return [
-        Rule(of.UNMAPPED, reads, "unmapped", "unmapped", ""),
-        Rule(of.SECONDARY, reads, "secondary", "secondary alignments", ""),
+        Rule(bam.UNMAPPED, reads, "unmapped", "unmapped", ""),
+        Rule(bam.SECONDARY, reads, "secondary", "secondary alignments", ""),
         Rule(
-            of.FAILED,
+            bam.FAILED,
             reads,
             "failed",
             "flagged as failed by quality control",
             "remove the flag: samtools view --remove-flags QCFAIL",
         ),
         Rule(
-            of.DUPLICATE,
+            bam.DUPLICATE,
             reads,
             "duplicate",
             "flagged as duplicates",
             "set duplicates=keep (amplicons: all reads begin at the primers)",
         ),
         Rule(
-            of.LOW_MAPPING,
+            bam.LOW_MAPPING,
             reads,
             "mapping quality",
             f"of a mapping quality below {mapped}",
             "set a lower min_mapping_quality",
         ),
         Rule(
-            of.NOT_PROPER,
+            bam.NOT_PROPER,
             reads,
             "not proper pair",
             "not flagged as a proper pair",
             "set orphans=true",
         ),
-        Rule(of.LOW_QUALITY, bases, "base quality", f"of a quality below {least}", lower),
-        Rule(of.OF_MATE, bases, "overlap", "counted in the mate, which overlaps", ""),
-        Rule(of.PRIMER, bases, "primer", "of primers", ""),
-        Rule(of.NO_BASE, bases, "no base", "not A, C, G or T", ""),
+        Rule(bam.LOW_QUALITY, bases, "base quality", f"of a quality below {least}", lower),
+        Rule(bam.OF_MATE, bases, "overlap", "counted in the mate, which overlaps", ""),
+        Rule(bam.PRIMER, bases, "primer", "of primers", ""),
+        Rule(bam.NO_BASE, bases, "no base", "not A, C, G or T", ""),
     ]
 
 
 def kept_reads(account: IntArray) -> IntArray:
     """Return how many reads count, of accounts [..., FIELDS]."""
-    return np.asarray(account[..., of.REACHED] - account[..., 1 : of.BASES].sum(axis=-1))
+    return np.asarray(account[..., bam.REACHED] - account[..., 1 : bam.BASES].sum(axis=-1))
 
 
 def kept_bases(account: IntArray) -> IntArray:
     """Return how many bases count, of accounts [..., FIELDS]."""
-    left_out = account[..., of.LOW_QUALITY : of.PRIMER + 1].sum(axis=-1)
-    return np.asarray(account[..., of.BASES] - left_out)
+    left_out = account[..., bam.LOW_QUALITY : bam.PRIMER + 1].sum(axis=-1)
+    return np.asarray(account[..., bam.BASES] - left_out)
 
 
 def reads_of(path: str, settings: VariantSettings) -> int:
@@ -109,7 +109,7 @@ def dropped(account: IntArray, settings: VariantSettings) -> tuple[Dropped, ...]
     sums = account.sum(axis=0)
     return tuple(
         Dropped(
-            reason=f"{'read' if rule.whole == of.REACHED else 'base'} not counted: {rule.words}",
+            reason=f"{'read' if rule.whole == bam.REACHED else 'base'} not counted: {rule.words}",
             count=int(sums[rule.at]),
         )
         for rule in rules(settings)
@@ -148,10 +148,10 @@ class SampleReads:
 
     def of(self, columns: Sequence[Column]) -> SampleReads:
         """Return the same of some of the replicates."""
-        at = [list(self.columns).index(column) for column in columns]
-        account = None if self.account is None else self.account[at]
-        files = [self.files[r] for r in at] if self.files else ()
-        return replace(self, columns=columns, depth=self.depth[at], account=account, files=files)
+        rows = [list(self.columns).index(column) for column in columns]
+        account = None if self.account is None else self.account[rows]
+        files = [self.files[r] for r in rows] if self.files else ()
+        return replace(self, columns=columns, depth=self.depth[rows], account=account, files=files)
 
     def below(self, least: float) -> list[int]:
         """Return which replicates have a mean depth below the least."""
@@ -215,92 +215,92 @@ def same_reads(
 
     ``digests``: [parts, R] of their counts; ``depth``: [R, 2] bases, and those that differ.
     """
-    of: dict[tuple[str, ...], list[str]] = {}
+    by_digests: dict[tuple[str, ...], list[str]] = {}
     for r, column in enumerate(columns):
         if depth[r, 1] >= LEAST_SAME:
-            of.setdefault(tuple(part[r] for part in digests), []).append(" ".join(column))
+            by_digests.setdefault(tuple(part[r] for part in digests), []).append(" ".join(column))
     return [
         f"{' and '.join(names)} have the same reads, errors included: one file under several names?"
-        for names in of.values()
+        for names in by_digests.values()
         if len(names) > 1
     ]
 
 
 def _by_sample(account: IntArray, columns: Sequence[Column]) -> dict[str, IntArray]:
-    found: dict[str, IntArray] = {}
-    for (sample, _), own in zip(columns, account, strict=True):
-        found[sample] = found.get(sample, 0) + own
-    return found
+    by_sample: dict[str, IntArray] = {}
+    for (sample, _), row in zip(columns, account, strict=True):
+        by_sample[sample] = by_sample.get(sample, 0) + row
+    return by_sample
 
 
 def warnings(account: IntArray, columns: Sequence[Column], settings: VariantSettings) -> list[str]:
     """Say which rules leave out over a third of a sample's reads or bases, [R, FIELDS]."""
     samples = _by_sample(account, columns)
     few = [
-        f"{own[of.PRIMED]:,} of {kept_reads(own):,} reads of {name} begin in a primer"
-        for name, own in samples.items()
-        if settings.primers is not None and own[of.PRIMED] <= FEW_PRIMED * kept_reads(own)
+        f"{row[bam.PRIMED]:,} of {kept_reads(row):,} reads of {name} begin in a primer"
+        for name, row in samples.items()
+        if settings.primers is not None and row[bam.PRIMED] <= FEW_PRIMED * kept_reads(row)
     ]
-    found = [f"{one}: another scheme? Or set primer_offset= to some bases." for one in few]
+    lines = [f"{text}: another scheme? Or set primer_offset= to some bases." for text in few]
     for rule in rules(settings):
-        what = "reads" if rule.whole == of.REACHED else "bases"
+        what = "reads" if rule.whole == bam.REACHED else "bases"
         hit = [
-            f"{name} {own[rule.at]:,} of {own[rule.whole]:,} ({own[rule.at] / own[rule.whole]:.0%})"
-            for name, own in samples.items()
-            if own[rule.at] > MUCH * own[rule.whole]
+            f"{name} {row[rule.at]:,} of {row[rule.whole]:,} ({row[rule.at] / row[rule.whole]:.0%})"
+            for name, row in samples.items()
+            if row[rule.at] > MUCH * row[rule.whole]
         ]
         if hit and rule.remedy:
             more = f", and {len(hit) - _MOST_NAMED} more samples" if len(hit) > _MOST_NAMED else ""
-            found.append(
+            lines.append(
                 f"{what.capitalize()} {rule.words} are not counted: "
                 f"{', '.join(hit[:_MOST_NAMED])}{more}. If these {what} are good, {rule.remedy}."
             )
-    return found
+    return lines
 
 
 def nothing_left(account: IntArray, settings: VariantSettings) -> tuple[str, str]:
     """Say what left no read or base at all, of accounts [R, FIELDS], and what to do about it."""
     sums = account.sum(axis=0)
-    reached, total = int(sums[of.REACHED]), int(sums[IN_FILE])
+    reached, total = int(sums[bam.REACHED]), int(sums[IN_FILE])
     if not reached:
         files = f", and {total:,} elsewhere or unmapped" if total else ""
         where = "in the regions" if settings.region or settings.bed else "on the reference"
         return f"no read {where}{files}", "see where its reads are: samtools idxstats"
     bases = not int(kept_bases(sums)) and int(kept_reads(sums))
-    own = [rule for rule in rules(settings) if (rule.whole == of.BASES) == bool(bases)]
-    most = max(own, key=lambda rule: int(sums[rule.at]))
+    matching = [rule for rule in rules(settings) if (rule.whole == bam.BASES) == bool(bases)]
+    most = max(matching, key=lambda rule: int(sums[rule.at]))
     what = "bases" if bases else "reads"
     if not sums[most.at]:
         return f"{int(kept_reads(sums)):,} of {reached:,} reads counted", ""
-    found = f"{sums[most.at]:,} of {sums[most.whole]:,} {what} {most.words}"
-    return found, most.remedy
+    text = f"{sums[most.at]:,} of {sums[most.whole]:,} {what} {most.words}"
+    return text, most.remedy
 
 
 def as_rows(reads: SampleReads, settings: VariantSettings) -> dict[str, dict[str, int]]:
     """Return the account by the replicates' names and those of the rules; empty where none is."""
-    found: dict[str, dict[str, int]] = {}
+    by_replicate: dict[str, dict[str, int]] = {}
     if reads.account is None:
-        return found
+        return by_replicate
     every = rules(settings)
-    for (sample, replicate), own in zip(reads.columns, reads.account, strict=True):
+    for (sample, replicate), counts in zip(reads.columns, reads.account, strict=True):
         row = {}
-        if own[IN_FILE]:
-            outside = max(own[IN_FILE] - own[of.REACHED], 0)
-            row = {"in the file": int(own[IN_FILE]), "outside the regions": int(outside)}
-        row |= {COUNTED: int(kept_reads(own))}
-        row |= {rule.name: int(own[rule.at]) for rule in every if rule.whole == of.REACHED}
-        row |= {"bases counted": int(kept_bases(own))}
-        row |= {f"bases: {r.name}": int(own[r.at]) for r in every if r.whole == of.BASES}
-        found[f"{sample} {replicate}"] = row
-    return found
+        if counts[IN_FILE]:
+            outside = max(counts[IN_FILE] - counts[bam.REACHED], 0)
+            row = {"in the file": int(counts[IN_FILE]), "outside the regions": int(outside)}
+        row |= {COUNTED: int(kept_reads(counts))}
+        row |= {rule.name: int(counts[rule.at]) for rule in every if rule.whole == bam.REACHED}
+        row |= {"bases counted": int(kept_bases(counts))}
+        row |= {f"bases: {r.name}": int(counts[r.at]) for r in every if r.whole == bam.BASES}
+        by_replicate[f"{sample} {replicate}"] = row
+    return by_replicate
 
 
 def replicates_in_words(lines: Sequence[Alignment]) -> list[str]:
     """Say which files are taken as replicates of one sample, and what to do if they are not."""
-    of: dict[str, list[str]] = {}
+    files: dict[str, list[str]] = {}
     for line in lines:
-        of.setdefault(line.sample, []).append(storage.shown(line.path).rpartition("/")[2])
-    several = [f"{sample} ({', '.join(own)})" for sample, own in of.items() if len(own) > 1]
+        files.setdefault(line.sample, []).append(storage.shown(line.path).rpartition("/")[2])
+    several = [f"{sample} ({', '.join(n)})" for sample, n in files.items() if len(n) > 1]
     if not several:
         return []
     if len(several) > _MOST_NAMED:

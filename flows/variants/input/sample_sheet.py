@@ -92,42 +92,42 @@ def read_sheet(url: str) -> list[Alignment]:
     first = text.lstrip().partition("\n")[0]
     separator = max(_SEPARATORS, key=first.count)
     reader = csv.reader(io.StringIO(text, newline=None), delimiter=separator)
-    found = Found(url)
+    faults = Found(url)
     lines: list[list[str]] = []
     try:
         for cells in reader:
             if cells:
                 lines.append(cells)
     except csv.Error as error:
-        found.rows(
+        faults.rows(
             [max(len(lines) - 1, 0)],
             None,
             "lines of CSV",
             f"what is none ({error})",
             "look for a quotation mark without its partner",
         )
-        raise InputError(found.faults()) from error
+        raise InputError(faults.faults()) from error
     names = _names(lines[0] if lines else [])
-    _check_columns(names, found)
-    if found:
-        raise InputError(found.faults())
-    sheet = _Lines(found, names)
+    _check_columns(names, faults)
+    if faults:
+        raise InputError(faults.faults())
+    sheet = _Lines(faults, names)
     for row, cells in enumerate(lines[1:], 1):
         sheet.read(row, cells)
-    _check_roles(sheet.alignments, found)
+    _check_roles(sheet.alignments, faults)
     if len(lines) < 2:
-        found.add(Fault(file=url, expected="at least one line", found="none"))
-    if found:
-        raise InputError(found.faults())
+        faults.add(Fault(file=url, expected="at least one line", found="none"))
+    if faults:
+        raise InputError(faults.faults())
     return sheet.alignments
 
 
-def _check_columns(names: Sequence[str], found: Found) -> None:
+def _check_columns(names: Sequence[str], faults: Found) -> None:
     """Report base counts in place of a sheet, and columns that are not there once."""
     if {"chrom", "pos"} <= {*names}:
-        found.add(
+        faults.add(
             Fault(
-                found.file,
+                faults.file,
                 "a sample sheet",
                 "base counts, which are not read from CSV or TSV",
                 remedy="write them as Parquet: "
@@ -139,7 +139,7 @@ def _check_columns(names: Sequence[str], found: Found) -> None:
     remedy = "write a first line sample,replicate,path"
     for name in ("sample", "path", "replicate", "role"):
         if names.count(name) > 1 or (name in _COLUMNS and name not in names):
-            found.add(Fault(found.file, "this column once", there, name, remedy=remedy))
+            faults.add(Fault(faults.file, "this column once", there, name, remedy=remedy))
 
 
 class _Lines:
@@ -154,11 +154,11 @@ class _Lines:
         self._of_sample: Counter[str] = Counter()
         self._roles: dict[str, str] = {}
 
-    def read(self, row: int, given: Sequence[str]) -> None:
+    def read(self, row: int, line: Sequence[str]) -> None:
         """Add one line, if it has a file and a role."""
-        cells = dict.fromkeys(self.names, "") | dict(zip(self.names, given, strict=False))
+        cells = dict.fromkeys(self.names, "") | dict(zip(self.names, line, strict=False))
         cells = {name: cell.strip() for name, cell in cells.items()}
-        if more := [cell for cell in given[len(self.names) :] if cell.strip()]:
+        if more := [cell for cell in line[len(self.names) :] if cell.strip()]:
             self._fault(row, None, f"{len(self.names)} cells", f"also {', '.join(more)}")
         sample = cells["sample"]
         if "replicate" not in cells:
@@ -186,12 +186,12 @@ class _Lines:
             again = f"{key[0]} {key[1]} again, first in row {first}"
             self._fault(row, None, "each sample's replicates once", again)
 
-    def _file(self, row: int, given: str) -> str | None:
+    def _file(self, row: int, cell: str) -> str | None:
         """Return a path as one that means the same from anywhere; None of none."""
-        if not given:
+        if not cell:
             return None
         try:
-            path = _from_sheet(self.found.file, given)
+            path = _from_sheet(self.found.file, cell)
             same = _one_name(path)
         except storage.StorageError as error:
             self._fault(row, "path", "a path or URL", str(error))
@@ -199,15 +199,15 @@ class _Lines:
         # The same reads twice look like two replicates that agree, or like no difference.
         first = self._files.setdefault(same, row)
         if first != row:
-            again = f"{given} again, first in row {first}"
+            again = f"{cell} again, first in row {first}"
             self._fault(row, "path", "a file of its own for each replicate", again)
         return path
 
-    def _role(self, row: int, sample: str, given: str) -> str | None:
+    def _role(self, row: int, sample: str, cell: str) -> str | None:
         """Return the role that a line says, empty for none; None where that is no role."""
-        role = given.lower() if given.lower() in ROLES else role_of_name(given)
+        role = cell.lower() if cell.lower() in ROLES else role_of_name(cell)
         if role is None:
-            self._fault(row, "role", f"nothing or one of {', '.join(ROLES[1:])}", repr(given))
+            self._fault(row, "role", f"nothing or one of {', '.join(ROLES[1:])}", repr(cell))
             return None
         first = self._roles.setdefault(sample, role)
         if role != first:
@@ -218,16 +218,16 @@ class _Lines:
         return role
 
 
-def _check_roles(lines: Sequence[Alignment], found: Found) -> None:
+def _check_roles(lines: Sequence[Alignment], faults: Found) -> None:
     """Report several controls, and names of several cases that a list cannot hold."""
     roles: dict[str, str] = {}
     for line in lines:
         roles.setdefault(line.sample, line.role)
     controls = [sample for sample, role in roles.items() if role == "control"]
     if len(controls) > 1:
-        found.add(
+        faults.add(
             Fault(
-                file=found.file,
+                file=faults.file,
                 column="role",
                 expected="one control: a sample of the case's own person",
                 found=", ".join(controls),
@@ -238,7 +238,7 @@ def _check_roles(lines: Sequence[Alignment], found: Found) -> None:
     if len({line.sample for line in several}) > 1:
         rows = [line.row - 1 for line in several if "," in line.sample]
         names = {line.row - 1: line.sample for line in several}
-        found.rows(rows, "sample", "a name without a comma", names.__getitem__)
+        faults.rows(rows, "sample", "a name without a comma", names.__getitem__)
 
 
 def _names(first: Sequence[str]) -> list[str]:
@@ -305,46 +305,46 @@ def settings_of_sheet(
 
     Raises `InputError` if several samples are cases, and a setting names another one.
     """
-    said = {}
+    of_sheet = {}
     if settings.fasta is None and (fasta := only_fasta(os.path.dirname(sheet))):
-        said["fasta"] = fasta
+        of_sheet["fasta"] = fasta
     samples = {line.sample: line.role for line in lines}
     if any(samples.values()):
-        return said | _by_roles(samples, settings)
+        return of_sheet | _by_roles(samples, settings)
     fields = type(settings).model_fields
     named = ("case", "cases", "control", "panel")
-    given = any(getattr(settings, name) != fields[name].default for name in named)
-    if given or settings.case in samples:
+    is_named = any(getattr(settings, name) != fields[name].default for name in named)
+    if is_named or settings.case in samples:
         alone = list(samples) == [settings.case] and settings.control == fields["control"].default
-        return said | ({"control": ""} if alone and not given else {})
+        return of_sheet | ({"control": ""} if alone and not is_named else {})
     if len(samples) == 1:
-        return said | {"case": next(iter(samples)), "control": ""}
-    return said | _by_roles(roles_by_name(list(samples)), settings)
+        return of_sheet | {"case": next(iter(samples)), "control": ""}
+    return of_sheet | _by_roles(roles_by_name(list(samples)), settings)
 
 
 def _by_roles(samples: dict[str, str], settings: VariantSettings) -> dict[str, str]:
-    of = {role: [s for s, own in samples.items() if own == role] for role in ROLES[1:]}
-    said: dict[str, str] = {}
-    if of["case"] and settings.case not in of["case"] and not settings.several:
-        if len(of["case"]) > 1:
+    roles = {role: [s for s, r in samples.items() if r == role] for role in ROLES[1:]}
+    chosen: dict[str, str] = {}
+    if roles["case"] and settings.case not in roles["case"] and not settings.several:
+        if len(roles["case"]) > 1:
             if settings.case != type(settings).model_fields["case"].default:
                 raise InputError.of(
                     file="settings",
                     column="case",
                     expected="the name of one of the sheet's cases",
-                    found=f"{settings.case!r}, and the role case of {', '.join(of['case'])}",
+                    found=f"{settings.case!r}, and the role case of {', '.join(roles['case'])}",
                     remedy="name one of them, or leave case out for a run of all",
                 )
-            said["cases"] = ",".join(of["case"])
+            chosen["cases"] = ",".join(roles["case"])
         else:
-            said["case"] = of["case"][0]
-    if of["control"] and settings.control not in of["control"]:
-        said["control"] = of["control"][0]
-    elif (of["panel"] or list(samples) == of["case"][:1]) and settings.control not in samples:
-        said["control"] = ""
-    if of["panel"] and not settings.members:
-        said["panel"] = ",".join(of["panel"])
-    return said
+            chosen["case"] = roles["case"][0]
+    if roles["control"] and settings.control not in roles["control"]:
+        chosen["control"] = roles["control"][0]
+    elif (roles["panel"] or list(samples) == roles["case"][:1]) and settings.control not in samples:
+        chosen["control"] = ""
+    if roles["panel"] and not settings.members:
+        chosen["panel"] = ",".join(roles["panel"])
+    return chosen
 
 
 def roles_by_name(samples: Sequence[str]) -> dict[str, str]:
@@ -366,16 +366,16 @@ def roles_by_name(samples: Sequence[str]) -> dict[str, str]:
 
 def only_fasta(folder: str) -> str | None:
     """Return the FASTA of a folder; None where there is none, or more than one."""
-    found = fasta_files(folder)
-    return found[0] if len(found) == 1 else None
+    files = fasta_files(folder)
+    return files[0] if len(files) == 1 else None
 
 
 def inferred(folder: str, lines: Sequence[Alignment], settings: VariantSettings) -> list[str]:
     """Say which of the settings were taken from the sheet's folder and its samples' names."""
-    said = []
+    notes = []
     if settings.fasta is not None and settings.fasta == only_fasta(folder):
         name = storage.shown(settings.fasta).rpartition("/")[2]
-        said.append(
+        notes.append(
             f"The reference is {name}, the only FASTA in the sheet's folder; --set fasta= names "
             "another."
         )
@@ -385,8 +385,8 @@ def inferred(folder: str, lines: Sequence[Alignment], settings: VariantSettings)
     by_name = tested == settings.tested and roles.get(settings.control or "") == "control"
     if roles and by_name and not {"case", "control"} >= set(roles):
         are = "is the case" if len(tested) == 1 else "are cases"
-        said.append(
+        notes.append(
             f"By their names {', '.join(tested)} {are} and {settings.control} the control; a "
             "column role (case, control, panel) says otherwise."
         )
-    return said
+    return notes

@@ -106,8 +106,8 @@ def check_slices(part: Part, rules: Rules) -> tuple[list[pa.Table], list[Checked
         for checker, table in partition.checked(rows, COUNTS):
             rules.check(table, checker.found)
             read.append(table)
-            found = checker.found
-            pieces.append(CheckedPiece(found.file, checker.rows, found.kinds))
+            faults = checker.found
+            pieces.append(CheckedPiece(faults.file, checker.rows, faults.kinds))
     return read, pieces
 
 
@@ -132,22 +132,21 @@ def sort_rows(
     order
         Contigs of the FASTA: rows take their names and order; None: names as they are, sorted.
     """
-    given = len(table)
+    rows = len(table)
     table = table.drop_columns("depth")
     if samples is not None:
         table = table.filter(pc.is_in(table["sample"], pa.array(samples)))
     of_samples = len(table)
     replicates = table.select(["sample", "replicate"]).group_by(["sample", "replicate"])
-    columns = sorted(
-        (one["sample"], one["replicate"]) for one in replicates.aggregate([]).to_pylist()
-    )
+    columns = sorted((r["sample"], r["replicate"]) for r in replicates.aggregate([]).to_pylist())
     other: dict[str, str] = {}
     contig = table["chrom"]
     if order is not None:
-        other = _other_names(contig, order)
-        names = [other.get(name, name) for name in contig.unique().to_pylist()]
-        place = pc.index_in(contig, contig.unique()).combine_chunks()
-        table = table.set_column(0, "chrom", pa.array(names, pa.string()).take(place))
+        theirs = contig.unique()
+        names = [in_file(name, order) or name for name in theirs.to_pylist()]
+        other = {c: name for c, name in zip(theirs.to_pylist(), names, strict=True) if c != name}
+        indices = pc.index_in(contig, theirs).combine_chunks()
+        table = table.set_column(0, "chrom", pa.array(names, pa.string()).take(indices))
         contig = pc.index_in(table["chrom"], pa.array(list(order)))
     table = table.append_column("contig", contig)
     if wanted is not None:
@@ -156,17 +155,11 @@ def sort_rows(
     about = SortedSlice(
         locations=_some_locations(table),
         columns=columns,
-        other_samples=given - of_samples,
+        other_samples=rows - of_samples,
         outside=of_samples - len(table),
         renamed=other,
     )
     return table, about
-
-
-def _other_names(chrom: pa.ChunkedArray, order: Order) -> dict[str, str]:
-    """Return the contigs that have another name in the FASTA, and that name."""
-    pairs = [(name, in_file(name, order)) for name in chrom.unique().to_pylist()]
-    return {own: name for own, name in pairs if name is not None and name != own}
 
 
 def _inside(table: pa.Table, wanted: Sequence[Region]) -> BoolArray:
@@ -177,11 +170,11 @@ def _inside(table: pa.Table, wanted: Sequence[Region]) -> BoolArray:
     names = table["chrom"].unique()
     known = [in_file(name, band) for name in names.to_pylist()]
     bands = np.array([-1 if name is None else band[name] for name in known], np.int64)
-    of = bands[pc.index_in(table["chrom"], names).to_numpy()]
-    at = (of << 32) + table["pos"].to_numpy() - 1
+    row_band = bands[pc.index_in(table["chrom"], names).to_numpy()]
+    position = (row_band << 32) + table["pos"].to_numpy() - 1
     # Of all regions only the last that does not start behind a row can hold it.
-    last = np.searchsorted(low, at, side="right") - 1
-    return np.asarray((of >= 0) & (last >= 0) & (at < high[last]))
+    last = np.searchsorted(low, position, side="right") - 1
+    return np.asarray((row_band >= 0) & (last >= 0) & (position < high[last]))
 
 
 def _some_locations(table: pa.Table) -> list[Location]:
@@ -231,11 +224,11 @@ def spans(slices: Mapping[int, Sequence[Location]]) -> list[Span]:
 
     Where the slices' locations follow one another, partitions are the slices.
     """
-    known = {index: own for index, own in slices.items() if own}
-    starts = [own[0] for own in known.values()]
+    known = {index: locations for index, locations in slices.items() if locations}
+    starts = [locations[0] for locations in known.values()]
     follow = all(a[-1] < b[0] for a, b in itertools.pairwise(known.values()))
     if not follow or len(known) < len(slices):
-        some = sorted({one for own in known.values() for one in own})
+        some = sorted({location for locations in known.values() for location in locations})
         starts = sorted({some[len(some) * i // len(slices)] for i in range(len(slices)) if some})
     return [
         Span(
@@ -244,8 +237,8 @@ def spans(slices: Mapping[int, Sequence[Location]]) -> list[Span]:
             high,
             [
                 index
-                for index, own in known.items()
-                if own[-1] >= low and (high is None or own[0] < high)
+                for index, locations in known.items()
+                if locations[-1] >= low and (high is None or locations[0] < high)
             ],
         )
         for i, (low, high) in enumerate(zip(starts, [*starts[1:], None], strict=False))
@@ -258,9 +251,9 @@ def gather_counts(
     """Turn sorted slices into every case's partitions of locations."""
     urls = [paths.part("slices", part.index, "json") for part in parts]
     about = [json_files.read(url, SortedSlice) for url in urls]
-    other = {own: name for one in about for own, name in one.renamed.items()}
-    columns = replicate_columns([c for one in about for c in one.columns], settings)
-    of_parts = {part.index: one.locations for part, one in zip(parts, about, strict=True)}
+    other = {theirs: name for s in about for theirs, name in s.renamed.items()}
+    columns = replicate_columns([c for s in about for c in s.columns], settings)
+    of_parts = {part.index: s.locations for part, s in zip(parts, about, strict=True)}
     source = parts[0].slices[0].url
     assembled = each(_put_together, spans(of_parts), columns, settings, paths, source)
     return Gathered(
@@ -278,8 +271,8 @@ def _put_together(
     rows = pa.concat_tables([span.rows_of(table) for table in slices])
     of_cases = []
     for case, name in enumerate(settings.tested):
-        own = replicate_columns(columns, settings.of_case(name))
-        assembled = assemble(rows, own, name, source)
+        of_case = replicate_columns(columns, settings.of_case(name))
+        assembled = assemble(rows, of_case, name, source)
         index = span.number * len(settings.tested) + case
         write_locations(paths, index, assembled.counts, assembled.loci)
         lost = no_use(

@@ -117,9 +117,9 @@ def plan_reads(
         samples_of, columns = [(True, [line.sample for line in lines])], sorted(paths)
     groups: list[list[Reads]] = []
     for of_case, samples in samples_of:
-        own = [column for column in columns if column[0] in samples]
-        if own:
-            groups.append([Reads(paths[c], 0, 0, named[paths[c]], 0, *c, of_case) for c in own])
+        chosen = [column for column in columns if column[0] in samples]
+        if chosen:
+            groups.append([Reads(paths[c], 0, 0, named[paths[c]], 0, *c, of_case) for c in chosen])
     read = set(paths.values())
     also = [Slice(url, 0, 0, mark) for url, mark in named.items() if url not in read]
     parts: list[Part] = []
@@ -232,11 +232,11 @@ def _with_totals(account: IntArray, part: Part, settings: VariantSettings) -> In
 def _tallies_of(
     tallied: Sequence[Tally], window: Region, number: int, of_case: bool, settings: VariantSettings
 ) -> Tallies:
-    counts = np.stack([one.counts for one in tallied], axis=1)
-    deleted = np.stack([one.deleted for one in tallied], axis=1)
-    sums = np.stack([one.sums for one in tallied], axis=1)
-    account = np.stack([one.account for one in tallied])
-    events = [one.indels for one in tallied]
+    counts = np.stack([t.counts for t in tallied], axis=1)
+    deleted = np.stack([t.deleted for t in tallied], axis=1)
+    sums = np.stack([t.sums for t in tallied], axis=1)
+    account = np.stack([t.account for t in tallied])
+    events = [t.indels for t in tallied]
     ref = reference(str(settings.fasta), window)
     if of_case:
         every = np.ones(len(tallied), bool)
@@ -256,16 +256,16 @@ def _tallies_of(
 
 def _joined(windows: Sequence[Tallies]) -> Tallies:
     """Put the windows of a part together."""
-    before = np.cumsum([0, *(len(one.counts) for one in windows)])
-    looked_at = [one.looked_at + start for one, start in zip(windows, before, strict=False)]
-    events = [one.events for one in windows if one.events is not None]
-    owner = [one.owner for one in windows if one.owner is not None]
+    before = np.cumsum([0, *(len(w.counts) for w in windows)])
+    looked_at = [w.looked_at + start for w, start in zip(windows, before, strict=False)]
+    events = [w.events for w in windows if w.events is not None]
+    owner = [w.owner for w in windows if w.owner is not None]
     return Tallies(
-        np.concatenate([one.counts for one in windows]),
-        np.concatenate([one.deleted for one in windows]),
+        np.concatenate([w.counts for w in windows]),
+        np.concatenate([w.deleted for w in windows]),
         np.concatenate(looked_at),
-        np.concatenate([one.sums for one in windows]),
-        np.sum([one.account for one in windows], axis=0),
+        np.concatenate([w.sums for w in windows]),
+        np.sum([w.account for w in windows], axis=0),
         np.concatenate(events) if events else None,
         np.concatenate(owner) if owner else None,
     )
@@ -290,8 +290,8 @@ def gather_reads(
     for first in range(0, len(parts), groups):
         of_group = parts[first : first + groups]
         controls = of_group[0] if groups > cases else None
-        for case, own in enumerate(of_group[groups - cases :]):
-            comparisons.append(_Comparison(len(comparisons), case, own, controls))
+        for case, of_case in enumerate(of_group[groups - cases :]):
+            comparisons.append(_Comparison(len(comparisons), case, of_case, controls))
     files = [file for part in parts[:groups] for file in files_of(part)]
     columns = replicate_columns([file.column for file in files], settings)
     partitions = each(_put_together, comparisons, settings, paths)
@@ -315,7 +315,7 @@ def _put_together(comparison: _Comparison, settings: VariantSettings, paths: Run
     """Put what a case's files and the controls' show at the same positions together."""
     compared = [part for part in (comparison.own, comparison.controls) if part is not None]
     tallies = [read_state(paths.part("reads", p.index, "npz"), Tallies) for p in compared]
-    both = np.concatenate([one.counts for one in tallies], axis=1)
+    both = np.concatenate([t.counts for t in tallies], axis=1)
     counts = both.sum(axis=2, dtype=np.int32)
     windows = [window for window, _ in windows_in(comparison.own, settings)]
     references = [reference(str(settings.fasta), w, indel_alleles.AHEAD) for w in windows]
@@ -326,27 +326,27 @@ def _put_together(comparison: _Comparison, settings: VariantSettings, paths: Run
     keep = read & known
     looked_at = tallies[0].looked_at
     sums = _sums(tallies, ref)[keep[looked_at]]
-    place = np.cumsum(keep) - 1
-    loci = Loci(chrom[keep], pos[keep], both[keep, :, 0], place[looked_at[keep[looked_at]]], sums)
+    row_of = np.cumsum(keep) - 1
+    loci = Loci(chrom[keep], pos[keep], both[keep, :, 0], row_of[looked_at[keep[looked_at]]], sums)
     indels = _indels(tallies, windows, references, keep) if settings.indels else None
     of_case = np.arange(counts.shape[1]) < tallies[0].counts.shape[1]
-    deleted = np.concatenate([one.deleted for one in tallies], axis=1)
+    deleted = np.concatenate([t.deleted for t in tallies], axis=1)
     kept = Counts(counts[keep], ref[keep], of_case, deleted=deleted[keep])
     write_locations(paths, comparison.partition, kept, loci, indels)
     empty = [f"{chrom[j]}:{pos[j]}" for j in np.flatnonzero(~read)[:_NAMED]]
     lost = no_use(int((~read).sum()), int((read & ~known).sum()), len(read), examples=empty)
-    account = np.concatenate([one.account for one in tallies])
+    account = np.concatenate([t.account for t in tallies])
     return Assembled.of(comparison.partition, comparison.case, kept, lost, indels, account)
 
 
 def _sums(tallies: Sequence[Tallies], ref: NDArray[np.int8]) -> IntArray:
     """Return what is known of the reads where the filters compare the case's."""
     of_case, *others = tallies
-    at, sums = of_case.looked_at, [of_case.sums]
+    looked_at, sums = of_case.looked_at, [of_case.sums]
     for controls in others:
-        of_controls = np.zeros((len(at), controls.counts.shape[1], *_SUMS), np.int64)
-        of_reference = controls.sums[np.searchsorted(controls.looked_at, at), :, 0]
-        of_controls[np.arange(len(at)), :, ref[at]] = of_reference
+        of_controls = np.zeros((len(looked_at), controls.counts.shape[1], *_SUMS), np.int64)
+        of_reference = controls.sums[np.searchsorted(controls.looked_at, looked_at), :, 0]
+        of_controls[np.arange(len(looked_at)), :, ref[looked_at]] = of_reference
         sums.append(of_controls)
     return np.concatenate(sums, axis=1)
 
@@ -360,7 +360,7 @@ def _indels(
     """Put the insertions and deletions at the locations together."""
     of_windows, before = [], 0
     for i, (window, ref) in enumerate(zip(windows, references, strict=True)):
-        rows = [of_file for one in tallies for of_file in one.events_in(i)]
+        rows = [of_file for t in tallies for of_file in t.events_in(i)]
         every = indel_alleles.of_positions(window.start, rows, ref, window.length)
         here = np.flatnonzero(keep[before : before + window.length])
         of_windows.append(indel_alleles.at_locations(every, here))
@@ -398,8 +398,8 @@ def write_part_counts(
     with counting(part, settings) as reads:
         for window, met in windows_in(part, settings):
             tallied = [reads.count(file.url, window, met) for file in files]
-            by_strand = np.stack([one.counts for one in tallied], axis=1)
-            accounts.append(np.stack([one.account for one in tallied]))
+            by_strand = np.stack([t.counts for t in tallied], axis=1)
+            accounts.append(np.stack([t.account for t in tallied]))
             tables.append(
                 to_table(
                     by_strand.sum(axis=2, dtype=np.int32),
@@ -408,8 +408,8 @@ def write_part_counts(
                     window.start,
                     columns,
                     by_strand[:, :, 0],
-                    np.stack([one.sums for one in tallied], axis=1),
-                    np.stack([one.deleted for one in tallied], axis=1),
+                    np.stack([t.sums for t in tallied], axis=1),
+                    np.stack([t.deleted for t in tallied], axis=1),
                 )
             )
     table = pa.concat_tables(tables)

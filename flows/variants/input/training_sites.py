@@ -73,7 +73,7 @@ FIT_UNITS = 6000
 
 def chosen(partitions: Sequence[Assembled]) -> FloatArray:
     """Return with which probability a location of each level is taken, over all partitions."""
-    number = np.sum([one.levels for one in partitions], axis=0)
+    number = np.sum([p.levels for p in partitions], axis=0)
     return probabilities(number, FIT_UNITS / 3.0)
 
 
@@ -106,35 +106,35 @@ def to_fit(gathered: Gathered, cases: int) -> list[ToFit]:
     """Return the partitions with locations, each with the training sites of its case."""
     partitions: list[ToFit] = []
     for case in range(cases):
-        own = [one for one in gathered.of_case(case) if one.locations]
-        if own:
-            probability = chosen(own)
-            partitions += [ToFit(p.index, case, i, probability) for i, p in enumerate(own)]
-    return sorted(partitions, key=lambda one: one.partition)
+        of_case = [part for part in gathered.of_case(case) if part.locations]
+        if of_case:
+            probability = chosen(of_case)
+            partitions += [ToFit(p.index, case, i, probability) for i, p in enumerate(of_case)]
+    return sorted(partitions, key=lambda fit: fit.partition)
 
 
 def finish_partition(
-    one: ToFit, settings: VariantSettings, paths: RunPaths, columns: Sequence[Column]
+    item: ToFit, settings: VariantSettings, paths: RunPaths, columns: Sequence[Column]
 ) -> str:
     """Write a partition as it is fitted and scored: counts with the weights of their locations."""
-    alone = settings.of_case(settings.tested[one.case])
-    counts = _weighed(one, alone, paths, replicate_columns(columns, alone))
-    url = paths.part("partitions", one.partition, "npz")
-    state = OfCase(one.case, one.part, counts) if settings.several else counts
+    alone = settings.of_case(settings.tested[item.case])
+    counts = _weighed(item, alone, paths, replicate_columns(columns, alone))
+    url = paths.part("partitions", item.partition, "npz")
+    state = OfCase(item.case, item.part, counts) if settings.several else counts
     storage.write_bytes(url, to_bytes(state))
     return url
 
 
 def _weighed(
-    one: ToFit, settings: VariantSettings, paths: RunPaths, columns: Sequence[Column]
+    item: ToFit, settings: VariantSettings, paths: RunPaths, columns: Sequence[Column]
 ) -> Counts:
-    loci = read_loci(paths, one.partition)
-    counts = read_counts(paths, one.partition, "counts")
+    loci = read_loci(paths, item.partition)
+    counts = read_counts(paths, item.partition, "counts")
     context = contexts_of(loci, settings)
     counts = replace(counts, member=members_of(columns, settings), context=context)
-    least = float(one.probability.min())
+    least = float(item.probability.min())
     if least == 1.0:
         return counts
-    own = one.probability[differing(counts, read_indels(paths, one.partition))]
-    taken = even(loci, settings.seed) < own
-    return replace(counts, weight=np.where(taken, least / own, 0.0), share=least)
+    probability = item.probability[differing(counts, read_indels(paths, item.partition))]
+    taken = even(loci, settings.seed) < probability
+    return replace(counts, weight=np.where(taken, least / probability, 0.0), share=least)

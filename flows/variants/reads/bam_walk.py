@@ -161,12 +161,12 @@ def templates(
     # Reads that are no pair are templates of their own, whatever their names.
     single = (flags & kernels.PAIRED) == 0
     names = np.where(single, -1 - np.arange(len(names)), names)
-    unique, of = np.unique(names, return_inverse=True)
+    unique, template = np.unique(names, return_inverse=True)
     together = np.full((len(unique), len(positions)), -1, np.int8)
-    np.maximum.at(together, of.ravel(), shown)
+    np.maximum.at(together, template.ravel(), shown)
     reverse = np.zeros(together.shape, bool)
     backwards = ((flags & kernels.REVERSE) > 0)[:, None] & (shown >= 0)
-    np.logical_or.at(reverse, of.ravel(), backwards)
+    np.logical_or.at(reverse, template.ravel(), backwards)
     return together, reverse
 
 
@@ -340,7 +340,7 @@ class _Walk:
                 self.account,
             )
             tally_kernels.unpack(self._packed, self.counts, self.sums)
-            found = indel_alleles.of_reads(
+            events = indel_alleles.of_reads(
                 self._data,
                 some,
                 self.start,
@@ -350,8 +350,8 @@ class _Walk:
                 reference,
                 low,
             )
-            if len(found):
-                self.events.append(found)
+            if len(events):
+                self.events.append(events)
 
     def _foresee(self, n: int) -> None:
         """Guess from the bytes up to here how many more the region has."""

@@ -48,7 +48,7 @@ def fasta_contigs(path: str) -> dict[str, int]:
     try:
         local = local_fasta(path)
         with quiet(), pysam.FastaFile(local) as fasta:
-            found = dict(zip(fasta.references, fasta.lengths, strict=True))
+            contigs = dict(zip(fasta.references, fasta.lengths, strict=True))
         wrong = None if is_gzip(local) else _misplaced_contig(local)
     except storage.TransientStorageError:
         raise
@@ -61,7 +61,7 @@ def fasta_contigs(path: str) -> dict[str, int]:
             found=f"contig {wrong} elsewhere, or more contigs",
             remedy=f"rebuild the index: samtools faidx {path}",
         )
-    return found
+    return contigs
 
 
 def _misplaced_contig(local: str) -> str | None:
@@ -137,9 +137,9 @@ def contigs_of(settings: VariantSettings, marks: Marks) -> dict[str, int]:
     if settings.fasta is None:
         return AnyContig()
     with _one_at_a_time:
-        found = fasta_contigs(settings.fasta)
+        contigs = fasta_contigs(settings.fasta)
     refuse_changed(marks)
-    return found
+    return contigs
 
 
 def refuse_changed(marks: Marks) -> None:
@@ -192,7 +192,7 @@ def renamed(file: str, pairs: Iterable[tuple[str, str | None]]) -> list[str]:
     >>> renamed("a.bam", [("chr1", "1"), ("2", "2"), ("chrM", "MT")])
     ['Contigs of a.bam are taken for those of the reference: chr1 for 1, chrM for MT.']
     """
-    other = [f"{own} for {name}" for own, name in pairs if name is not None and own != name]
+    other = [f"{its} for {name}" for its, name in pairs if name is not None and its != name]
     if not other:
         return []
     more = f", and {len(other) - _MOST_TAKEN} more" if len(other) > _MOST_TAKEN else ""

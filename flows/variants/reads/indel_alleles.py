@@ -44,12 +44,12 @@ def of_reads(
         if n <= len(rows):
             break
         rows = np.empty((n, kernels.FIELDS), np.int64)
-    found = np.zeros((n, FIELDS), np.int64)
-    found[:, :ALLELE] = rows[:n, :ALLELE]
-    found[np.arange(n), FORWARD + rows[:n, kernels.STRAND]] = 1
-    for name, place in ((kernels.TO_END, TO_END), (kernels.MAP_Q, MAP_Q)):
-        found[:, place], found[:, place + 1] = rows[:n, name], rows[:n, name] ** 2
-    return merged([found])
+    alleles = np.zeros((n, FIELDS), np.int64)
+    alleles[:, :ALLELE] = rows[:n, :ALLELE]
+    alleles[np.arange(n), FORWARD + rows[:n, kernels.STRAND]] = 1
+    for name, column in ((kernels.TO_END, TO_END), (kernels.MAP_Q, MAP_Q)):
+        alleles[:, column], alleles[:, column + 1] = rows[:n, name], rows[:n, name] ** 2
+    return merged([alleles])
 
 
 def merged(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -100,10 +100,10 @@ def of_positions(
     """
     alleles = merged(tallies)[:, :ALLELE]
     numbers = np.zeros((FIELDS - ALLELE, len(alleles), len(tallies)), np.int64)
-    place = {tuple(row): i for i, row in enumerate(alleles.tolist())}
+    row_of = {tuple(row): i for i, row in enumerate(alleles.tolist())}
     for r, rows in enumerate(tallies):
-        at = [place[tuple(row)] for row in rows[:, :ALLELE].tolist()]
-        numbers[:, at, r] = rows[:, ALLELE:].T
+        indices = [row_of[tuple(row)] for row in rows[:, :ALLELE].tolist()]
+        numbers[:, indices, r] = rows[:, ALLELE:].T
     anchor = alleles[:, 0] - start
     run = runs_behind(reference.astype(np.int64), size)
     behind = np.append(reference[1 : size + 1], np.full(size, -1))[:size]
@@ -131,20 +131,20 @@ def anchors_with_enough_reads(tallies: Sequence[NDArray[np.int64]], start: int) 
     return np.unique(every[reads >= LEAST_READS, ANCHOR]) - start
 
 
-def at_locations(found: Indels, offset: IntArray) -> Indels:
+def at_locations(indels: Indels, offset: IntArray) -> Indels:
     """Keep what stands at some of consecutive positions, given by their places among these."""
-    place = np.full(len(found.run), -1)
-    place[offset] = np.arange(len(offset))
-    known = place[found.location] >= 0
+    new_location = np.full(len(indels.run), -1)
+    new_location[offset] = np.arange(len(offset))
+    known = new_location[indels.location] >= 0
     return Indels(
-        place[found.location][known],
-        found.length[known],
-        found.bases[known],
-        found.reads[known],
-        found.forward[known],
-        found.run[offset],
-        found.run_base[offset],
-        None if found.sums is None else found.sums[known],
+        new_location[indels.location][known],
+        indels.length[known],
+        indels.bases[known],
+        indels.reads[known],
+        indels.forward[known],
+        indels.run[offset],
+        indels.run_base[offset],
+        None if indels.sums is None else indels.sums[known],
     )
 
 

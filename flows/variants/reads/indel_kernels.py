@@ -139,7 +139,7 @@ def find_events(data, reads, low, high, least, code, reference, origin, rows):
     int
         How many there are, whether or not ``rows`` has room.
     """
-    found = 0
+    count = 0
     inserted = np.empty(MOST_LENGTH, np.uint8)
     for t in range(len(reads)):
         n_cigar = reads[t, OPERATIONS]
@@ -181,15 +181,15 @@ def find_events(data, reads, low, high, least, code, reference, origin, rows):
             i = _shown_at(data, cigar, n_cigar, begin, place)
             if i < 0 or i >= length or data[q + i] < least or code[base_at(data, bases, i)] < 0:
                 continue
-            if found < len(rows):
-                rows[found, ANCHOR], rows[found, STRAND] = place, strand
+            if count < len(rows):
+                rows[count, ANCHOR], rows[count, STRAND] = place, strand
                 lead = clip(data, cigar, n_cigar, False)[0]
                 trail = clip(data, cigar, n_cigar, True)[0]
-                rows[found, TO_END] = min(i - lead, length - trail - 1 - i, MOST_TO_END)
-                rows[found, MAP_Q] = quality
-                rows[found, FIRST], rows[found, SECOND] = 0, 0
-                rows[found, LENGTH] = -many if operation == DELETION else many
+                rows[count, TO_END] = min(i - lead, length - trail - 1 - i, MOST_TO_END)
+                rows[count, MAP_Q] = quality
+                rows[count, FIRST], rows[count, SECOND] = 0, 0
+                rows[count, LENGTH] = -many if operation == DELETION else many
                 if operation == INSERTION:
-                    _write_inserted(rows[found], inserted, many, moved, code)
-            found += 1
-    return found
+                    _write_inserted(rows[count], inserted, many, moved, code)
+            count += 1
+    return count

@@ -166,8 +166,8 @@ def _share_with_earlier(data, given, reads, previous, i, orphans):
         first, other = -1, previous[i]
         while other > stop:
             of_other = int16(data, reads[other, AT] + 14)
-            one = (flag | of_other) & SUPPLEMENTARY or (orphans and flag & of_other & PAIRED)
-            if one and reads[other, END] > reads[i, BEGIN]:
+            mates = (flag | of_other) & SUPPLEMENTARY or (orphans and flag & of_other & PAIRED)
+            if mates and reads[other, END] > reads[i, BEGIN]:
                 first = other
             other = previous[other]
         if first < 0:

@@ -173,9 +173,9 @@ def regions_of(settings: VariantSettings, marks: Marks) -> tuple[Region, ...]:
     StorageError
         If there are other versions now.
     """
-    found = tuple(regions(settings, contigs_of(settings, marks)))
+    wanted = tuple(regions(settings, contigs_of(settings, marks)))
     refuse_changed(marks)
-    return found
+    return wanted
 
 
 def named_regions(settings: VariantSettings, marks: Marks) -> tuple[Region, ...] | None:
@@ -208,13 +208,13 @@ def regions(settings: VariantSettings, contigs: dict[str, int]) -> list[Region]:
             faults += error.faults
     if faults:
         raise InputError(faults)
-    found = _merged(named[-1], contigs)
+    merged = _merged(named[-1], contigs)
     if len(named) == 1:
-        return found
+        return merged
     ((region,), _) = named
     both = [
         Region(r.contig, max(r.start, region.start), min(r.stop, region.stop))
-        for r in found
+        for r in merged
         if r.contig == region.contig
     ]
     both = [r for r in both if r.start < r.stop]
@@ -242,21 +242,21 @@ def _within(
     faults: list[Fault],
 ) -> list[Region]:
     """Return what is wanted as regions of the contigs, and add what is none to the faults."""
-    found, unknown = [], set()
-    for one in wanted:
-        contig = in_file(one.name, contigs)
+    inside, unknown = [], set()
+    for line in wanted:
+        contig = in_file(line.name, contigs)
         if contig is None:
-            if one.name not in unknown:  # a BED of another genome has as many as lines
+            if line.name not in unknown:  # a BED of another genome has as many as lines
                 faults.append(
-                    other_names(one.file, one.row, one.name, contigs, str(settings.fasta))
+                    other_names(line.file, line.row, line.name, contigs, str(settings.fasta))
                 )
-            unknown.add(one.name)
+            unknown.add(line.name)
             continue
         if not names_a_contig(contig):
             faults.append(
                 Fault(
-                    file=one.file,
-                    row=one.row,
+                    file=line.file,
+                    row=line.row,
                     expected=CONTIG_RULE,
                     found=unfit_name(contig),
                     remedy=RENAME,
@@ -264,36 +264,36 @@ def _within(
             )
             continue
         length = contigs[contig]
-        end = length if one.stop is None else one.stop
-        span = f"{one.name}:{one.start + 1}-{end}"
-        if not 0 <= one.start < end <= length:
+        end = length if line.stop is None else line.stop
+        span = f"{line.name}:{line.start + 1}-{end}"
+        if not 0 <= line.start < end <= length:
             expected, remedy = f"positions within {contig}:1-{length}", None
-            if one.start >= end and one.row is not None:
-                found_at = f"nothing between {one.start} and {end}"
-                span, remedy = f"{found_at} of {one.name}", _FROM_0
+            if line.start >= end and line.row is not None:
+                found_at = f"nothing between {line.start} and {end}"
+                span, remedy = f"{found_at} of {line.name}", _FROM_0
             faults.append(
-                Fault(file=one.file, row=one.row, expected=expected, found=span, remedy=remedy)
+                Fault(file=line.file, row=line.row, expected=expected, found=span, remedy=remedy)
             )
         elif end >= MOST_POS and end != UNKNOWN:
             faults.append(
                 Fault(
-                    file=one.file,
-                    row=one.row,
+                    file=line.file,
+                    row=line.row,
                     expected="positions below 2^29 (.tbi)",
                     found=span,
                     remedy="name what lies below: --set region= or --set bed=",
                 )
             )
         else:
-            found.append(Region(contig, one.start, end))
-    return found
+            inside.append(Region(contig, line.start, end))
+    return inside
 
 
-def _merged(found: Sequence[Region], contigs: dict[str, int]) -> list[Region]:
-    names = dict.fromkeys([*contigs, *sorted({r.contig for r in found})])
+def _merged(intervals: Sequence[Region], contigs: dict[str, int]) -> list[Region]:
+    names = dict.fromkeys([*contigs, *sorted({r.contig for r in intervals})])
     order = {name: i for i, name in enumerate(names)}
     merged: list[Region] = []
-    for region in sorted(found, key=lambda r: (order[r.contig], r.start)):
+    for region in sorted(intervals, key=lambda r: (order[r.contig], r.start)):
         last = merged[-1] if merged else None
         if last and last.contig == region.contig and region.start <= last.stop:
             merged[-1] = Region(last.contig, last.start, max(last.stop, region.stop))
@@ -302,10 +302,10 @@ def _merged(found: Sequence[Region], contigs: dict[str, int]) -> list[Region]:
     return merged
 
 
-def locate(found: Sequence[Region], start: int, stop: int) -> list[Region]:
+def locate(intervals: Sequence[Region], start: int, stop: int) -> list[Region]:
     """Return what positions ``start`` to ``stop`` of the regions, laid end to end, are."""
     pieces, before = [], 0
-    for region in found:
+    for region in intervals:
         low, high = max(start - before, 0), min(stop - before, region.length)
         if low < high:
             pieces.append(Region(region.contig, region.start + low, region.start + high))
@@ -313,7 +313,7 @@ def locate(found: Sequence[Region], start: int, stop: int) -> list[Region]:
     return pieces
 
 
-def windows_of(found: Sequence[Region], start: int, stop: int) -> Iterator[tuple[Region, int]]:
+def windows_of(intervals: Sequence[Region], start: int, stop: int) -> Iterator[tuple[Region, int]]:
     """Cut positions ``start`` to ``stop`` of the regions, laid end to end, into windows.
 
     With each comes where the positions before it end on its contig: a read that begins before
@@ -324,7 +324,7 @@ def windows_of(found: Sequence[Region], start: int, stop: int) -> Iterator[tuple
     [('1', 14, 20, 14), ('1', 40, 50, 20), ('2', 5, 8, 0)]
     """
     before, ends = 0, dict[str, int]()
-    for region in found:
+    for region in intervals:
         low, high = max(start - before, 0), min(stop - before, region.length)
         if low < high:
             met = region.start + low if low else ends.get(region.contig, 0)
@@ -360,7 +360,7 @@ def read_primers(path: str, contigs: Mapping[str, int], fasta: str) -> Primers:
     Raises `InputError` with every line that is no primer within a contig of the FASTA.
     """
     faults: list[Fault] = []
-    found: dict[str, tuple[list[list[int]], list[list[int]]]] = {}
+    primers: dict[str, tuple[list[list[int]], list[list[int]]]] = {}
     for row, text in enumerate(read_lines(path), start=1):
         cells = text.split()
         if not cells or cells[0].startswith("#") or cells[0] in ("track", "browser"):
@@ -391,18 +391,18 @@ def read_primers(path: str, contigs: Mapping[str, int], fasta: str) -> Primers:
                 )
             )
             continue
-        of_strand = found.setdefault(contig, ([], []))["+-".index(cells[5])]
+        of_strand = primers.setdefault(contig, ([], []))["+-".index(cells[5])]
         of_strand.append([start, stop])
-    if not found and not faults:
+    if not primers and not faults:
         faults.append(Fault(file=path, expected="at least one primer", found="none"))
     if faults:
         raise InputError(faults)
     return {
         contig: (
-            np.array(own[0], np.int64).reshape(-1, 2),
-            np.array(own[1], np.int64).reshape(-1, 2),
+            np.array(strands[0], np.int64).reshape(-1, 2),
+            np.array(strands[1], np.int64).reshape(-1, 2),
         )
-        for contig, own in found.items()
+        for contig, strands in primers.items()
     }
 
 

@@ -128,17 +128,17 @@ def _others(places, wrong, i):
 
 
 @njit(cache=True, nogil=True)
-def _add_base(of, strand, own, quality, clipped, end, near, others, close):
+def _add_base(sums, strand, base_quality, quality, clipped, end, near, others, close):
     """Add a read to the packed sums [WORDS] of the allele that it shows at one position."""
-    missing = int(own == MISSING)
-    own *= 1 - missing
-    of[0] += 1 << (_HALF * strand)
-    of[1] += own + (end << _HALF)
-    of[2] += own * own + (near << _SQUARES)
-    of[3] += quality * quality + (clipped << _SQUARES)
-    of[4] += quality + (others << _HALF)
-    of[5] += end * end + (int(close > MANY_MISMATCHES) << _LONG_SQUARES)
-    of[6] += missing
+    missing = int(base_quality == MISSING)
+    base_quality *= 1 - missing
+    sums[0] += 1 << (_HALF * strand)
+    sums[1] += base_quality + (end << _HALF)
+    sums[2] += base_quality * base_quality + (near << _SQUARES)
+    sums[3] += quality * quality + (clipped << _SQUARES)
+    sums[4] += quality + (others << _HALF)
+    sums[5] += end * end + (int(close > MANY_MISMATCHES) << _LONG_SQUARES)
+    sums[6] += missing
 
 
 @njit(cache=True, nogil=True)
@@ -301,20 +301,20 @@ def unpack(packed, counts, sums):
     half, squares = (1 << _HALF) - 1, (1 << _SQUARES) - 1
     for p in range(len(packed)):
         for b in range(4):
-            of, to = packed[p, b], sums[p, b]
-            if of[0] == 0:
+            words, to = packed[p, b], sums[p, b]
+            if words[0] == 0:
                 continue
-            counts[p, 0, b] += of[0] & half
-            counts[p, 1, b] += of[0] >> _HALF
-            to[BASE_Q] += of[1] & half
-            to[TO_END] += of[1] >> _HALF
-            to[BASE_Q2] += of[2] & squares
-            to[NEAR] += of[2] >> _SQUARES
-            to[MAP_Q2] += of[3] & squares
-            to[CLIPPED] += of[3] >> _SQUARES
-            to[MAP_Q] += of[4] & half
-            to[MISMATCHES] += of[4] >> _HALF
-            to[TO_END2] += of[5] & ((1 << _LONG_SQUARES) - 1)
-            to[MANY] += of[5] >> _LONG_SQUARES
-            to[NO_BASE_Q] += of[6]
-            of[:] = 0
+            counts[p, 0, b] += words[0] & half
+            counts[p, 1, b] += words[0] >> _HALF
+            to[BASE_Q] += words[1] & half
+            to[TO_END] += words[1] >> _HALF
+            to[BASE_Q2] += words[2] & squares
+            to[NEAR] += words[2] >> _SQUARES
+            to[MAP_Q2] += words[3] & squares
+            to[CLIPPED] += words[3] >> _SQUARES
+            to[MAP_Q] += words[4] & half
+            to[MISMATCHES] += words[4] >> _HALF
+            to[TO_END2] += words[5] & ((1 << _LONG_SQUARES) - 1)
+            to[MANY] += words[5] >> _LONG_SQUARES
+            to[NO_BASE_Q] += words[6]
+            words[:] = 0

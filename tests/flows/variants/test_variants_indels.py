@@ -35,7 +35,6 @@ from tests.flows.variants.variant_files import (
     write_sheet,
 )
 from vbmodels.core.state import State, same_bits
-from vbmodels.variants.counts import Counts
 from vbmodels.variants.indels import Indels, indel_units
 
 SOME = ReadScenario("", share=0.1, every=50, depth=300)
@@ -265,18 +264,17 @@ def test_a_cluster_of_uncalled_alleles_is_reported_with_its_reads():
     of = Indels(at, np.full(4, -2), np.array(["AC"] * 4), reads, reads, run, base)
     case = np.array([True, False])
     units = indel_units(of, np.full((40, 2), 500), case)
-    counts = Counts(np.zeros((40, 2, 4), np.int32), np.zeros(40, np.int8), case)
 
     class Places:
         chrom = np.array(["c"] * 40)
         pos = np.arange(1, 41)
 
-    (one,) = clusters(units, np.zeros(4, bool), counts, Places())
+    (one,) = clusters(units, np.zeros(4, bool), Places())
     assert (one.name, one.alleles, one.case, one.control) == (
         "c:6-15", 3, Reads(13, 500), Reads(1, 500),
     )  # fmt: skip
     assert one.p < 1e-3
-    assert clusters(units, np.array([False, True, False, False]), counts, Places()) == ()
+    assert clusters(units, np.array([False, True, False, False]), Places()) == ()
 
 
 @pytest.mark.thorough
