@@ -1,5 +1,7 @@
 """What users import: the five pipelines as functions, `score`, `load`, and the estimators.
 
+`begin` and `stages` are for flows that put tasks of their own between the stages of a pipeline.
+
 >>> import vbflows
 >>> vbflows.KeywordExtractor.__module__
 'vbmodels.estimators.keywords'
@@ -13,7 +15,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flows import stages
     from flows.pipelines import score
+    from flows.run import begin
     from vbflows.result import Result
     from vbmodels.estimators import (
         AdditiveRegressor,
@@ -45,11 +49,13 @@ __all__ = [
     "StackedBagClassifier",
     "VariantTester",
     "bags",
+    "begin",
     "experts",
     "features",
     "keywords",
     "load",
     "score",
+    "stages",
     "to_bags",
     "variants",
 ]
@@ -78,8 +84,10 @@ def load(run: str) -> Result:
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"vbflows exports {', '.join(__all__)}, not {name}")
+    if name == "stages":
+        return import_module("flows.stages")
     module = "flows.pipelines" if name in _PIPELINES else "vbmodels.estimators"
-    return getattr(import_module(module), name)
+    return getattr(import_module("flows.run" if name == "begin" else module), name)
 
 
 def __dir__() -> list[str]:

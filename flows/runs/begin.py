@@ -46,6 +46,7 @@ from flows.runs import resume as resuming
 from flows.runs.context import Run
 from flows.settings import ComputeSettings, RunSettings
 from flows.settings.base import FILE
+from flows.settings.load import validated
 from flows.storage import StorageError
 from flows.tables.roles import WEIGHT
 
@@ -63,8 +64,8 @@ def begin(
     pipeline: str,
     source: storage.Sources,
     target: str,
-    settings: RunSettings | None = None,
-    compute: ComputeSettings | None = None,
+    settings: RunSettings | Mapping[str, object] | None = None,
+    compute: ComputeSettings | Mapping[str, object] | None = None,
     since: str | None = None,
     resume: str | None = None,
 ) -> Iterator[Run]:
@@ -72,12 +73,12 @@ def begin(
     require_memory()
     if not resuming.is_named(resume):
         refuse_missing(source)  # before the family is loaded, which takes a second
-    options = compute or ComputeSettings.model_validate({})
+    options = validated(ComputeSettings, compute or {})
     with _workers_for(pipeline, options), reached(options.s3), one_thread():
         family = pipeline_named(pipeline)
-        settings = settings or family.settings()
+        settings = validated(family.settings, settings or {})
         refuse_secrets(*storage.given(source), target, settings, options)
-        run_id = str(resume) if resuming.is_named(resume) else new_run_id()
+        run_id = resume if resume and resuming.is_named(resume) else new_run_id()
         paths = RunPaths(storage.absolute(target), run_id)
         run = Run(family, source, paths, settings, Events(), options, since, resume)
         with _followed(run):
@@ -97,8 +98,15 @@ def begin_score(
         ends.enter_context(_workers_for(record.pipeline, compute))
         family = pipeline_named(record.pipeline)
         paths = RunPaths(storage.absolute(target), new_run_id())
-        settings = _settings_of(family, fitted_paths, record)
-        run = Run(family, source, paths, settings, Events(), compute, fitted=fitted_paths)
+        run = Run(
+            family,
+            source,
+            paths,
+            _settings_of(family, fitted_paths, record),
+            Events(),
+            compute,
+            fitted=fitted_paths,
+        )
         run.changed = record.changed
         with _followed(run):
             yield run
