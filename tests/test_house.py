@@ -15,10 +15,10 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 23911,
+    "statements of flows": 23899,
     "statements of vbmodels": 24623,
     "words of English in flows' Python": 8643,
-    "words in templates": 5092,
+    "words in templates": 5087,
     "files of a folder of flows": 14,
     "files of a folder of vbmodels": 14,
     "lines that the formatter skips": 8,

@@ -397,7 +397,7 @@ def _kept(prune: str) -> int:
 
 @app.command(cls=ExampleCommand)
 def compare(
-    first: Annotated[str, argument("FIRST", "The earlier run: TARGET/runs/RUN_ID.")],
+    first: Annotated[str, argument("FIRST", "The earlier run: TARGET/runs/RUN_ID, or a TARGET.")],
     second: Annotated[str, argument("SECOND", "The later run: TARGET or TARGET/runs/RUN_ID.")],
     report: Annotated[
         str, option("--report", "FILE", "Write a page too, such as compared.html.")

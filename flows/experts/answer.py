@@ -167,8 +167,6 @@ class Answer:
         What columns add, to the one sum or to that of each class.
     parts
         What predicts, the largest weight first.
-    left_out_loss
-        Log loss in cross-validation on the fitted rows, by which the form was chosen.
     experts, unsure_shares
         The mixture's, and whether their shares are hardly determined.
     chains, largest_r_hat
@@ -207,7 +205,6 @@ class Answer:
     outside_columns: dict[str, int]
     effects: tuple[Effects, ...]
     parts: tuple[Part, ...]
-    left_out_loss: float | None
     experts: tuple[Expert, ...]
     unsure_shares: bool
     chains: tuple[Chain, ...]
@@ -264,7 +261,6 @@ def answer_of(finished: Finished) -> Answer:
         outside_columns=dict(sum((Counter(one.columns) for one in beyond), Counter())),
         effects=effects,
         parts=(),
-        left_out_loss=None,
         experts=(),
         unsure_shares=False,
         chains=(),
@@ -290,7 +286,6 @@ def _with_model(
     largest, unsure = None, False
     if isinstance(model, SampledExperts):
         chains, largest = chains_of(model.diagnose(q))
-    parts, loss = parts_of(model, q)
     shares = [one.shares for one in scored if one.shares is not None]
     only = isinstance(model, AdditiveExperts) and not q.points
     if shares and not only:
@@ -298,8 +293,7 @@ def _with_model(
         experts, unsure = experts_in(model.posterior(q), shares, about.columns, rows)
     return replace(
         found,
-        parts=parts,
-        left_out_loss=loss,
+        parts=parts_of(model, q),
         experts=experts,
         unsure_shares=unsure,
         chains=chains,

@@ -13,8 +13,6 @@ from vbmodels.core.draws import Diagnosis
 from vbmodels.core.state import FloatArray
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.additive.posterior import AdditivePosterior
-from vbmodels.experts.additive.prior_choice import Choice
-from vbmodels.experts.additive.states import Additive
 from vbmodels.experts.bmem.metropolis import QUANTITIES
 from vbmodels.experts.effects import QUANTILES, Effect, GroupEffect, PairEffect
 from vbmodels.experts.forms import AnyPosterior
@@ -243,15 +241,12 @@ class Part:
         Its share.
     pairs
         How many pairs of columns it has.
-    gain
-        How much smaller it makes the log loss in cross-validation; None where that is not asked.
     """
 
     name: Literal["intercept", "lines", "curves", "pairs", "process"]
     with_experts: bool
     weight: float
     pairs: int = 0
-    gain: float | None = None
 
 
 @dataclass(frozen=True)
@@ -285,8 +280,8 @@ class Chain:
     ess_tail: float
 
 
-def parts_of(model: Any, q: Any) -> tuple[tuple[Part, ...], float | None]:
-    """Return what predicts, the largest weight first, and the log loss that chose it."""
+def parts_of(model: Any, q: Any) -> tuple[Part, ...]:
+    """Return what predicts, the largest weight first."""
     if isinstance(model, NumberModel) and q.chosen is not None:
         pairs, process = q.chosen.pairs_weight, q.chosen.process_weight
         weights = {
@@ -294,33 +289,23 @@ def parts_of(model: Any, q: Any) -> tuple[tuple[Part, ...], float | None]:
             "pairs": pairs * (1.0 - process),
             "process": process,
         }
-        return _by_weight([Part(name, False, one) for name, one in weights.items()]), None
+        return _by_weight([Part(name, False, one) for name, one in weights.items()])
     if not isinstance(model, AdditiveExperts):
-        return (), None
-    posterior, additive = model.posterior(q), q.additive
-    form: Any = additive.form
+        return ()
+    posterior = model.posterior(q)
+    form: Any = q.additive.form
     found = [Part(form, bool(posterior.mixtures), float(posterior.own_weight))]
     if posterior.pairs is not None and posterior.pairs.terms is not None:
         count = len(posterior.pairs.terms.pairs)
-        found.append(Part("pairs", False, posterior.pairs_weight, count, additive.pairs_gain))
+        found.append(Part("pairs", False, posterior.pairs_weight, count))
     if posterior.process is not None:
-        found.append(Part("process", False, posterior.weight, 0, additive.process_gain))
-    return _by_weight(found), _left_out_loss(additive, q.chosen)
+        found.append(Part("process", False, posterior.weight))
+    return _by_weight(found)
 
 
 def _by_weight(parts: Sequence[Part]) -> tuple[Part, ...]:
     kept = [one for one in parts if one.weight > NOTHING]
     return tuple(sorted(kept, key=lambda one: -one.weight))
-
-
-def _left_out_loss(additive: Additive, chosen: Choice | None) -> float:
-    """Return the mean log loss in cross-validation, of the form that was chosen by it."""
-    if chosen is not None and chosen.candidates[chosen.best].n_experts > 1:
-        return -float(chosen.held_out[chosen.best])
-    lines = float(additive.left_out.max())
-    forms = {"intercept": additive.intercept, "lines": lines, "curves": additive.curves}
-    value = forms[additive.form]
-    return -(lines if value is None else float(value))
 
 
 def experts_in(
