@@ -62,8 +62,8 @@ class TableSettings(FileTableSettings):
     )
     missing: tuple[str, ...] = Field(
         (),
-        description="Words and numbers that are missing cells, such as -9,99; those of one column "
-        "after its name, such as age:77,99. Blank cells, NA, N/A, #N/A, NaN, null, ., ?, -, -- and "
+        description="Words and numbers that are missing cells, in any column or after a column's "
+        "name in that alone: -9,N/A,age:77,99. Blank cells, NA, N/A, #N/A, NaN, null, ., ?, -, -- and "
         "errors of Excel are in any case.",
     )
     exclude: tuple[str, ...] = Field(
