@@ -63,8 +63,8 @@ class TableSettings(FileTableSettings):
     missing: tuple[str, ...] = Field(
         (),
         description="Words and numbers that are missing cells, in any column or after a column's "
-        "name in that alone: -9,N/A,age:77,99. Blank cells, NA, N/A, #N/A, NaN, null, ., ?, -, -- and "
-        "errors of Excel are in any case.",
+        "name in that alone: -9,N/A,age:77,99. Blank cells, NA, N/A, #N/A, NaN, null, ., ?, -, -- "
+        "and errors of Excel are in any case.",
     )
     exclude: tuple[str, ...] = Field(
         (), description="Columns that are not read, such as psu,age or id_*."
