@@ -2,7 +2,6 @@
 
 import csv
 import itertools
-from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -39,15 +38,29 @@ def test_cuts_are_those_of_the_definition(rows, count):
 
 CELLS = st.sampled_from(["1.5", "2", "-3", "", "NA", "7.25", "100"])
 WORDS = st.sampled_from(["red", "green", "blue", "", "n/a"])
+COUNTS = st.sampled_from(["0", "3", "250", "9", "1", "12"])
 COLUMNS = {
-    "experts": {"age": CELLS, "colour": WORDS, "label": st.sampled_from(["yes", "no"]), "w": CELLS},
+    "experts": {
+        "age": CELLS,
+        "colour": WORDS,
+        "label": st.sampled_from(["yes", "no"]),
+        "w": COUNTS,
+    },
     "features": {"age": CELLS, "colour": WORDS, "often": st.sampled_from(["never", "always", ""])},
     "bags": {"x": CELLS, "colour": WORDS},
     "keywords": {
-        "text": st.text("ab c.", max_size=20),
+        "text": st.text("ab c.", min_size=1, max_size=20).filter(str.strip),
         "keywords": st.sampled_from(["", "a b", "c;b"]),
     },
-    "variants": {base: st.sampled_from(["0", "3", "250", "9", "1", "12", "-1"]) for base in "ACGT"},
+    "variants": dict.fromkeys("ACGT", COUNTS),
+}
+"""Cells of columns, and below those that are wrong in rows."""
+WRONG = {
+    "experts": [("w", "-1"), ("id", ""), ("id", "r00")],
+    "features": [("id", ""), ("id", "r00")],
+    "bags": [("x", "inf"), ("label", "2"), ("bag_id", ""), ("x", "one")],
+    "keywords": [("text", ""), ("doc_id", ""), ("doc_id", "r00")],
+    "variants": [("A", "-1"), ("pos", "0"), ("ref", "x"), ("sample", "")],
 }
 SETTINGS = {
     "experts": {"columns": {"weight": "w"}},
@@ -89,6 +102,10 @@ def inputs(draw, name):
     row = st.fixed_dictionaries(COLUMNS[name])
     rows = draw(st.lists(row, min_size=4, max_size=14))
     rows = [named(name, i) | one for i, one in enumerate(rows)]
+    if draw(st.booleans()):
+        for i in draw(st.sets(st.integers(1, len(rows) - 1), min_size=1)):
+            column, cell = draw(st.sampled_from(WRONG[name]))
+            rows[i][column] = cell
     starts = draw(st.sets(st.integers(1, len(rows) - 1), max_size=3))
     return rows, sorted(starts), draw(st.integers(1, 6))
 
@@ -135,8 +152,8 @@ def ingested(name, folder, partitions):
     for table in KEPT[name]:
         of_parts = (pq.read_table(paths.part(table, part.index)) for part in parts)
         kept[table] = [shared(row) for one in of_parts for row in one.to_pylist()]
-        if table == "texts":  # in an order of their own
-            kept[table].sort(key=itemgetter("doc_id"))
+        if name == "keywords":  # documents of a partition are in an order of their own
+            kept[table].sort(key=str)
     return faults, kept
 
 
@@ -153,4 +170,5 @@ def test_neither_files_nor_partitions_change_what_is_read(name, data):
         assert ingested(name, Path(above, "one"), partitions) == whole
         many = ingested(name, Path(above, "many"), 1)
         assert ingested(name, Path(above, "many"), partitions) == many
-        assert many[1] == whole[1]
+        if not whole[0]:  # a name that two files have is no fault of one
+            assert many == whole
