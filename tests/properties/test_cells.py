@@ -38,7 +38,7 @@ def writings(draw):
             st.just(""), st.sampled_from(["", *UNITS]).map(lambda unit: f" {unit}".rstrip())
         )
     )
-    negative = draw(st.sampled_from(["-{}", "−{}", "({})"]))
+    negative = draw(st.sampled_from(["-{}", "−{}", "({})", "{}-"]))
 
     def write(number):
         digits = f"{abs(number):,.2f}".translate(str.maketrans({",": group, ".": decimal}))
@@ -140,6 +140,30 @@ def test_neither_the_order_of_rows_nor_a_cut_changes_what_a_column_is(cells, cut
     assert rule_of(found) == rule_of(whole)
     apart = {"examples": {}, "odd": ()} | ({"prints": 0} if whole.fractions else {})
     assert replace(found, **apart) == replace(whole, **apart)
+
+
+TYPED = st.one_of(
+    st.lists(st.none() | st.integers(-(2**53), 2**53), min_size=1),
+    st.lists(st.none() | FINITE, min_size=1),
+    st.lists(st.booleans(), min_size=1),
+).filter(lambda values: any(value is not None for value in values))
+
+
+@given(TYPED)
+def test_a_column_with_a_type_is_read_as_its_text(values):
+    column, seen = mixed.taken(pa.array(values))
+    text, seen_as_text = taken([None if value is None else str(value) for value in values])
+    assert rule_of(seen) == rule_of(seen_as_text)
+    rule, as_text = read_as("a", seen), read_as("a", seen_as_text)
+    assert_array_equal(mixed.numbers(column, rule)[0], mixed.numbers(text, as_text)[0])
+    assert mixed.texts(column, rule).to_pylist() == mixed.texts(text, as_text).to_pylist()
+
+
+@given(st.lists(st.sampled_from(["red", "4", "Blue", "18-24"]), min_size=1))
+def test_a_dictionary_is_its_text_as_categories(words):
+    column, seen = mixed.taken(pa.array(words).dictionary_encode())
+    assert read_as("a", seen).kind == "category"
+    assert mixed.texts(column).to_pylist() == words
 
 
 def read(cells, kind, yes_and_no=False):
