@@ -46,6 +46,7 @@ test: $(VENV)/.installed
 nightly: $(VENV)/.installed
 	$(BIN)/vbflows compile
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "thorough and not slow"
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -n 2 --dist worksteal tests/properties
 	$(BIN)/python -m pytest -n 2 --dist worksteal --timeout 3600 -m slow tests/contract tests/fuzz -k "not thousand"
 
 # Everything: the tests marked slow or thorough, the documentation's code, models as on another processor.

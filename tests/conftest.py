@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import typer.main
+from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
 from tests import servers
@@ -20,6 +21,13 @@ MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 * 2**30:
     # A disk takes longer for tens of thousands of small files than what tests compute.
     tempfile.tempdir = os.environ.setdefault("TMPDIR", str(MEMORY))
+
+# What is drawn is the same in every run; HYPOTHESIS_PROFILE=nightly draws more, and anew.
+settings.register_profile("usual", max_examples=25, deadline=None, derandomize=True, database=None)
+settings.register_profile(
+    "nightly", settings.get_profile("usual"), max_examples=200, derandomize=False
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 
 @pytest.fixture(scope="session", autouse=True)

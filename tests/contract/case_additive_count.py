@@ -18,7 +18,6 @@ from vbmodels.testing.case import (
     Agreement,
     Bounds,
     Calibration,
-    Extremes,
     Forecast,
     Readings,
     Recovery,
@@ -52,15 +51,10 @@ def tiny(seed: int) -> Sequence[CountRows]:
     return count_rows(x, np.array([3.0, 0.0, 2.0, 1.0, 0.0, 0.0]), 2)
 
 
-def tables() -> dict[str, Sequence[CountRows]]:
-    """The tables of rows, whose labels are counts of 0 and 2 here."""
-    found = {}
-    for name, parts in ends.tables_of_rows().items():
-        x = np.concatenate([np.asarray(b.dense)[:, :-1] for b in parts])
-        t = np.concatenate([b.t for b in parts])
-        cut = number.with_numbers(cut_coded(x, np.abs(t), len(parts), bare=True), t + np.abs(t))
-        found[name] = [CountRows(one.rows, one.y, np.ones(one.size)) for one in cut]
-    return found
+def with_labels(x: FloatArray, t: FloatArray, parts: int) -> list[CountRows]:
+    """Return rows whose labels are counts of 0 and 2."""
+    cut = number.with_numbers(cut_coded(x, np.abs(t), parts, bare=True), t + np.abs(t))
+    return [CountRows(one.rows, one.y, np.ones(one.size)) for one in cut]
 
 
 def none_of(batch: CountRows) -> CountRows:
@@ -118,7 +112,9 @@ CASE = replace(
     ),
     batches=batches,
     tiny=tiny,
-    extremes=Extremes(tables=tables, empty=none_of, plain="it has no compiled loops: NumPy is all"),
+    extremes=replace(
+        number.CASE.extremes, tables=lambda: ends.tables_of_coded_rows(with_labels), empty=none_of
+    ),
     agreement=Agreement(published=published, scored=number.scored, hidden=hidden, tol=1e-8),
     global_step="Newton's steps are refused where they do not rise; variances move between them",
     monte_carlo="what is shown is a log-likelihood at a mode, no bound",

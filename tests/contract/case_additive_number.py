@@ -67,14 +67,9 @@ def tiny(seed: int) -> Sequence[TargetRows]:
     return target_rows(rng.standard_normal((6, 1)), np.array([1.0, -1.0, 1.0, 1.0, -1.0, -1.0]), 2)
 
 
-def tables() -> dict[str, Sequence[TargetRows]]:
-    """The tables of rows, whose labels are numbers here."""
-    found = {}
-    for name, parts in ends.tables_of_rows().items():
-        x = np.concatenate([np.asarray(b.dense)[:, :-1] for b in parts])
-        y = np.concatenate([b.t for b in parts])
-        found[name] = with_numbers(cut_coded(x, np.abs(y), len(parts), bare=True), y)
-    return found
+def with_labels(x: FloatArray, y: FloatArray, parts: int) -> list[TargetRows]:
+    """Return rows whose labels are numbers."""
+    return with_numbers(cut_coded(x, np.abs(y), parts, bare=True), y)
 
 
 def none_of(batch: TargetRows) -> TargetRows:
@@ -156,7 +151,11 @@ CASE = Case(
     batches=batches,
     tiny=tiny,
     draws="its posterior is a Gaussian in closed form: nothing is drawn",
-    extremes=Extremes(tables=tables, empty=none_of, plain="it has no compiled loops: NumPy is all"),
+    extremes=Extremes(
+        tables=lambda: ends.tables_of_coded_rows(with_labels),
+        empty=none_of,
+        plain="it has no compiled loops: NumPy is all",
+    ),
     agreement=Agreement(
         published=lambda model, q, batch, local: predicted(model, q, batch),
         scored=scored,

@@ -9,7 +9,12 @@ from scipy import integrate, stats
 from scipy.special import betaln, expit, logsumexp
 
 from tests.contract import calibration_variants, case_two_groups, ends
-from tests.contract.case_two_groups import cut, log_bayes_factors
+from tests.contract.case_two_groups import (
+    cut,
+    log_bayes_factors,
+    log_prior_of_errors,
+    marginal_likelihood,
+)
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
 from vbmodels.core.fit import fit
 from vbmodels.testing.case import (
@@ -96,26 +101,18 @@ def log_evidence(parts: Sequence[Counts], model: BatchNull = MODEL) -> float:
     Of a sample every unit's counts by its weight, and of the priors of what rare units say only
     the share that the sample's objective is of that of all.
     """
-    q = fit(model, parts, tol=1e-10, max_iter=3000).q
-    total = 0.0
-    for part in parts:
-        of = units(part)
-        weight = np.ones(len(of)) if of.weight is None else of.weight
-        each = zip(weight, of.alt_reads, of.depth, of.kind, shifts(of, q), strict=True)
-        for w, r, n, kind, b in each:
-            if w > 0.0:
-                m0, m1 = brute_force(r, n, of.case, kind, q, shift=b)
-                total += w * np.logaddexp(np.log1p(-q.pi) + m0, np.log(q.pi) + m1)
-    return float(total + log_prior(q, parts[0].share))
+
+    def marginals(q: Any, of: Units, u: int) -> tuple[float, float]:
+        unit = of.alt_reads[u], of.depth[u], of.case, of.kind[u]
+        return brute_force(*unit, q, shift=shift_of(of, u, q))
+
+    total, q = marginal_likelihood(model, parts, marginals)
+    return total + log_prior(q, parts[0].share)
 
 
 def log_prior(q: Any, share: float = 1.0) -> float:
     """What the objective adds to the likelihood; ``share`` of the priors of what is rare."""
-    penalty = share * 0.5 * np.log([q.pi, 1.0 - q.pi, q.w, 1.0 - q.w]).sum()
-    penalty -= 0.5 * (np.log(q.a / 2.0) ** 2).sum()
-    penalty -= 0.5 * (np.log(q.a / q.b / 5e-4) ** 2).sum() / 9.0
-    spread = ((q.log_m_mean - np.log(2000.0)) / q.log_m_sd) ** 2
-    penalty -= spread + 5.0 * np.log(q.log_m_sd**2) + 5.0 / q.log_m_sd**2
+    penalty = log_prior_of_errors(q, share)
     # b_t ~ N(b_0, .5^2), b_0 ~ N(0, 1), at the best b_0.
     b_0 = 4.0 * q.shift.sum() / 49.0
     penalty -= 2.0 * ((q.shift - b_0) ** 2).sum() + 0.5 * b_0**2 + 12.0 * np.log(0.5)
@@ -125,11 +122,11 @@ def log_prior(q: Any, share: float = 1.0) -> float:
     return float(penalty + share * (0.5 * np.log(q.v) + 1000.0 * np.log1p(-q.v)))
 
 
-def shifts(of: Units, q: Any) -> list[float]:
-    """Return b of every unit: of its substitution, or of that and the neighbouring bases."""
+def shift_of(of: Units, u: int, q: Any) -> float:
+    """Return b of a unit: of its substitution, or of that and the neighbouring bases."""
     if q.of_context is None:
-        return [float(q.shift[kind]) for kind in of.kind]
-    return [float(q.of_context[k, c]) for k, c in zip(of.kind, of.context, strict=True)]
+        return float(q.shift[of.kind[u]])
+    return float(q.of_context[of.kind[u], of.context[u]])
 
 
 def wrong_calls(model: BatchNull, scenario: str, seed: int) -> float:

@@ -49,16 +49,6 @@ def with_widths(q: AdditiveState, vector: FloatArray) -> AdditiveState:
     return replace(q, points=(moved, *q.points[1:]))
 
 
-def tables() -> dict[str, Sequence[CodedRows]]:
-    """The tables of rows, with steps."""
-    found = {}
-    for name, parts in ends.tables_of_rows().items():
-        x = np.concatenate([np.asarray(b.dense)[:, :-1] for b in parts])
-        t = np.concatenate([b.t for b in parts])
-        found[name] = cut_coded(x, t, len(parts))
-    return found
-
-
 def none_of(batch: CodedRows) -> CodedRows:
     return CodedRows(ends.no_rows(batch.rows), batch.codes[:0], batch.basis)
 
@@ -94,7 +84,7 @@ def excess_loss(seed: int) -> float:
 NO_EVIDENCE = "its additive part is fitted, not integrated over: no evidence is of the whole"
 
 EXTREMES = Extremes(
-    tables=tables,
+    tables=lambda: ends.tables_of_coded_rows(cut_coded),
     empty=none_of,
     plain="it has no compiled loops: NumPy is all",
     refused={"one row alone": "expected rows with the label 1 and rows with the label 0"},

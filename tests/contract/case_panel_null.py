@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,10 @@ from scipy.special import betaln, expit, logsumexp
 
 from tests.contract import case_batch_null, ends
 from tests.contract.case_batch_null import log_prior, wrong_calls
-from tests.contract.case_two_groups import cut
+from tests.contract.case_two_groups import cut, marginal_likelihood
 from tests.vbmodels.variants.scenarios import SCENARIOS, simulate_scenario
-from vbmodels.core.fit import fit
 from vbmodels.testing.case import Evidence, Extremes, Recovery
-from vbmodels.variants.counts import Counts, Units, units
+from vbmodels.variants.counts import Counts, Units
 from vbmodels.variants.panel.model import PanelNull
 from vbmodels.variants.two_groups.model import MIXTURE
 
@@ -101,15 +101,8 @@ def brute_force(model: PanelNull, q: Any, of: Units, u: int) -> tuple[float, flo
 
 def log_evidence(parts: Sequence[Counts]) -> float:
     """The penalised log marginal likelihood at the hyperparameters that the fit ends at."""
-    q = fit(MODEL, parts, tol=1e-10, max_iter=3000).q
-    total = 0.0
-    for part in parts:
-        of = units(part)
-        for u in range(len(of)):
-            m0, m1 = brute_force(MODEL, q, of, u)
-            total += np.logaddexp(np.log1p(-q.pi) + m0, np.log(q.pi) + m1)
-    # Members' b ~ N(0, .5^2).
-    return float(total + log_prior(q) - 2.0 * (q.member_shift**2).sum())
+    total, q = marginal_likelihood(MODEL, parts, partial(brute_force, MODEL))
+    return total + log_prior(q) - 2.0 * float((q.member_shift**2).sum())  # of N(0, .5^2)
 
 
 def recovery_error(seed: int) -> float:

@@ -1,6 +1,6 @@
 """The row of the two-groups test; the truth is summed on a uniform grid with scipy.stats."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from vbmodels.testing.case import (
     Recovery,
 )
 from vbmodels.variants.calls import local_fdr, q_values
-from vbmodels.variants.counts import Counts, units
+from vbmodels.variants.counts import Counts, Units, units
 from vbmodels.variants.simulate import simulate
 from vbmodels.variants.two_groups.model import TwoGroups
 from vbmodels.variants.two_groups.table import tabulate
@@ -88,20 +88,41 @@ def brute_force(
     return float(logsumexp(log_p + m0)), float(logsumexp(log_p + m1))
 
 
+Marginals = Callable[[Any, Units, int], tuple[float, float]]
+"""Returns log m0 and log m1 of a unit at hyperparameters."""
+
+
+def marginal_likelihood(
+    model: Any, parts: Sequence[Counts], marginals: Marginals, max_iter: int = 3000
+) -> tuple[float, Any]:
+    """Return the log marginal likelihood where a fit ends, each unit by its weight, and its q."""
+    q = fit(model, parts, tol=1e-10, max_iter=max_iter).q
+    total = 0.0
+    for of in map(units, parts):
+        weight = np.ones(len(of)) if of.weight is None else of.weight
+        for u in np.flatnonzero(weight):
+            m0, m1 = marginals(q, of, u)
+            total += weight[u] * np.logaddexp(np.log1p(-q.pi) + m0, np.log(q.pi) + m1)
+    return float(total), q
+
+
+def log_prior_of_errors(q: Any, share: float = 1.0) -> float:
+    """What the objective adds for shares, error rates and dispersions; the rare by a share."""
+    penalty = share * 0.5 * np.log([q.pi, 1.0 - q.pi, q.w, 1.0 - q.w]).sum()
+    penalty -= 0.5 * (np.log(q.a / 2.0) ** 2).sum()
+    penalty -= 0.5 * (np.log(q.a / q.b / 5e-4) ** 2).sum() / 9.0
+    spread = ((q.log_m_mean - np.log(2000.0)) / q.log_m_sd) ** 2
+    return float(penalty - spread - 5.0 * np.log(q.log_m_sd**2) - 5.0 / q.log_m_sd**2)
+
+
 def log_evidence(parts: Sequence[Counts]) -> float:
     """The penalised log marginal likelihood at the hyperparameters that the fit ends at."""
-    q = fit(MODEL, parts, tol=1e-10, max_iter=5000).q
-    total = 0.0
-    for part in parts:
-        of = units(part)
-        for r, n, kind in zip(of.alt_reads, of.depth, of.kind, strict=True):
-            m0, m1 = brute_force(r, n, of.case, kind, q)
-            total += np.logaddexp(np.log1p(-q.pi) + m0, np.log(q.pi) + m1)
-    penalty = 0.5 * np.log([q.pi, 1.0 - q.pi, q.w, 1.0 - q.w]).sum()
-    penalty += -0.5 * ((np.log(q.a) - np.log(2.0)) ** 2).sum()
-    penalty += -0.5 * ((np.log(q.a / q.b) - np.log(5e-4)) ** 2).sum() / 9.0
-    spread = ((q.log_m_mean - np.log(2000.0)) / q.log_m_sd) ** 2
-    return float(total + penalty - spread - 5.0 * np.log(q.log_m_sd**2) - 5.0 / q.log_m_sd**2)
+
+    def marginals(q: Any, of: Units, u: int) -> tuple[float, float]:
+        return brute_force(of.alt_reads[u], of.depth[u], of.case, of.kind[u], q)
+
+    total, q = marginal_likelihood(MODEL, parts, marginals, max_iter=5000)
+    return total + log_prior_of_errors(q)
 
 
 def recovery_error(seed: int) -> float:

@@ -1,8 +1,9 @@
 """Tables at their ends, family by family: what item 9 of the contract fits."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -111,6 +112,17 @@ def tables_of_rows() -> dict[str, list[Rows]]:
             labelled(rng.standard_normal((3, 2)), [0.0, 0.0, 0.0]),
         ],
     }
+
+
+def tables_of_coded_rows(
+    made: Callable[[FloatArray, FloatArray, int], Sequence[Any]],
+) -> dict[str, Sequence[Any]]:
+    """The tables of rows, made anew of features and labels in as many parts."""
+    found = {}
+    for name, parts in tables_of_rows().items():
+        x = np.concatenate([np.asarray(b.dense)[:, :-1] for b in parts])
+        found[name] = made(x, np.concatenate([b.t for b in parts]), len(parts))
+    return found
 
 
 # Bags.

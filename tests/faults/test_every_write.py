@@ -3,6 +3,8 @@
 import random
 from itertools import cycle
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from flows import storage
@@ -109,4 +111,51 @@ def test_a_stop_at_a_few_writes_to_s3(name, kind, bucket, tmp_path):
 @pytest.mark.parametrize(("name", "kind"), ALL)
 def test_a_stop_at_every_write_to_s3(name, kind, bucket, tmp_path):
     made = journeys.set_out(name, kind, tmp_path, bucket)
+    stop_at(made, moments(made))
+
+
+PANEL = {"control": "", "panel": "normal1,normal2,normal3"}
+CASES = {"cases": "case1,case2,case3"}
+
+
+def renamed(sample):
+    """Return a function that makes a sample of every replicate of a sample."""
+
+    def change(table):
+        samples, replicates = (np.array(table[n].to_pylist()) for n in ("sample", "replicate"))
+        of = samples == sample
+        word = {"control": "normal", "case": "case"}[sample]
+        names = np.where(of, np.char.add(word, replicates.astype(str)), samples)
+        return table.set_column(
+            table.column_names.index("sample"), "sample", pa.array(names.tolist())
+        )
+
+    return change
+
+
+@pytest.fixture
+def set_out(monkeypatch, tmp_path):
+    def made(kind, sample, changes):
+        real, change = journeys._input, renamed(sample)
+        monkeypatch.setattr(
+            journeys, "_input", lambda *where: [change(table) for table in real(*where)]
+        )
+        return journeys.set_out("variants", kind, tmp_path, str(tmp_path), **changes)
+
+    return made
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", journeys.JOURNEYS)
+@pytest.mark.parametrize(("sample", "changes"), [("control", PANEL), ("case", CASES)])
+def test_a_stop_at_a_few_writes_of_a_panel_and_of_cases(set_out, kind, sample, changes):
+    made = set_out(kind, sample, changes)
+    stop_at(made, random.Random(f"{SEED} {kind}").sample(moments(made), 2))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("sample", "changes"), [("control", PANEL), ("case", CASES)])
+def test_a_stop_at_every_write_of_a_panel_and_of_cases(set_out, sample, changes):
+    made = set_out("fit", sample, changes)
     stop_at(made, moments(made))

@@ -179,17 +179,10 @@ COMMAS = [[str(cell).replace(".", ",") for cell in row] for row in PLAIN]
 MERGED = [["Report", *[""] * 8], ["Person", "", "", "Answers", *[""] * 5], [*NAMES, *"abcdef"]]
 FORMS = {
     "semicolons and decimal commas": file(text_of(COMMAS, separator=";")),
-    "pipes": file(text_of(PLAIN, separator="|")),
-    "tabs in .csv": file(text_of(PLAIN, separator="\t")),
     ".dat with blanks": file(text_of(PLAIN, separator="   "), "t.dat"),
     ".tab": file(text_of(PLAIN, separator="\t"), "t.tab"),
     "no ending": file(text_of(PLAIN), "table"),
     ".data": file(text_of(PLAIN), "t.data"),
-    "UTF-16 with its mark": file(text_of(PLAIN).encode("utf-16")),
-    "UTF-16 without": file(text_of(PLAIN).encode("utf-16-le")),
-    "UTF-8 with its mark": file(text_of(PLAIN).encode("utf-8-sig")),
-    "UTF-32": file(text_of(PLAIN).encode("utf-32")),
-    "lines of an old Macintosh": file(text_of(PLAIN).replace("\n", "\r")),
     "a title": file("Report of 2020\n" + text_of(PLAIN)),
     "empty lines above": file("\n\n" + text_of(PLAIN)),
     "comments": file('"# a, b"\n' + text_of(PLAIN)),

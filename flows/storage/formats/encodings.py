@@ -58,8 +58,8 @@ def guess(data: bytes) -> str:
     lines = [line for line in data.splitlines() if any(byte > 127 for byte in line)]
     some = b"\n".join(lines[:2000])
     western = _is_western(some)
-    if western and (other := _other_language(some)):
-        return other
+    if western and (found := _of_one_language(some)):
+        return found
     likely = [name for name in _LIKELY if western or name not in ("cp1252", "cp1254")]
     matches = from_bytes(some, cp_isolation=likely)
     best = matches.best()
@@ -102,16 +102,16 @@ def _is_western(data: bytes) -> bool:
     return all(char.isalpha() or char in _SIGNS for char in text if ord(char) > 127)
 
 
-def _other_language(data: bytes) -> str | None:
-    """Return the encoding in which all letters are of one language, where no western one has them.
+def _of_one_language(data: bytes) -> str | None:
+    """Return the encoding in which all letters are of one language, of the west if they can be.
 
-    >>> _other_language("Gdańsk, Łódź".encode("cp1250")), _other_language("Málaga".encode("cp1252"))
-    ('cp1250', None)
+    >>> _of_one_language("Gdańsk".encode("cp1250")), _of_one_language("Málaga".encode("cp1252"))
+    ('cp1250', 'cp1252')
     """
     read = _letters(data, FALLBACK)
     spanish = not re.search("ñ(?![aeiouáéíóúü])", data.decode(FALLBACK, errors="replace").lower())
     if any(read <= set(letters) and ("ñ" not in read or spanish) for letters in _WESTERN):
-        return None
+        return FALLBACK
     fits = (
         name
         for name, languages in _OTHER.items()
@@ -133,15 +133,7 @@ def lines_in_utf8(data: bytes) -> tuple[int, int]:
     (1, 2)
     """
     lines = [line for line in data.splitlines() if not line.isascii()]
-    return sum(_is_utf8(line) for line in lines), len(lines)
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
+    return sum(line.decode("utf-8", "ignore").encode() == line for line in lines), len(lines)
 
 
 def words_of(data: bytes, encoding: str) -> list[str]:

@@ -319,12 +319,13 @@ def _survey_rows(rows: Sequence[Sequence[str]]) -> int:
 
 _RESPONSES = ("Response", "Open-Ended Response")  # what SurveyMonkey writes below a question
 _LONG_NAME = 100  # characters of a cell that is no column's name
+_QUOTED = re.compile(r'(?<![^,;|\t\n])"(?:[^"]|"")*"')
 _COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
 
 
 def _separator(url: str, lines: Sequence[str]) -> str:
     """Return what sets the columns apart: what lines outside of quotes have equally often."""
-    outside = ["".join(line.split('"')[::2]) for line in lines if line.strip()] or [""]
+    outside = _unquoted([line for line in lines if line.strip()])
     times = {mark: [line.count(mark) for line in outside] for mark in SEPARATORS}
     usual = {
         mark: max(Counter(n for n in counts if n).most_common(1) or [(0, 0)], key=lambda p: p[1])
@@ -352,11 +353,16 @@ def _separator(url: str, lines: Sequence[str]) -> str:
     return " " if many and len(body) == 1 and body <= {cells[0], cells[0] + 1} else ","
 
 
+def _unquoted(lines: Sequence[str]) -> list[str]:
+    """Return lines without quoted cells; one with breaks joins its lines."""
+    return _QUOTED.sub("", "\n".join(lines)).split("\n")
+
+
 def _lines_above(lines: Sequence[str], separator: str) -> int:
     """Return how many lines above the header are a title or comments."""
     if separator == " ":
         return 0
-    times = ["".join(line.split('"')[::2]).count(separator) for line in lines]
+    times = [line.count(separator) for line in _unquoted(lines)]
     commented = 0
     while commented < min(len(lines), _MOST_TITLE) and lines[commented].startswith("#"):
         commented += 1
@@ -364,11 +370,12 @@ def _lines_above(lines: Sequence[str], separator: str) -> int:
     if not usual or usual[0][0] < 1 or usual[0][1] * 2 < len(times) - commented:
         return commented if commented and commented < len(lines) else 0
     skipped = commented
-    while skipped < min(len(lines) - 1, _MOST_TITLE) and (
+    while skipped < min(len(times) - 1, _MOST_TITLE) and (
         times[skipped] == 0 or _is_title(lines[skipped].split(separator))
     ):
         skipped += 1
-    return skipped if times[skipped] and skipped < _MOST_TITLE else commented
+    is_header = times[skipped] and not _is_title(lines[skipped].split(separator))
+    return skipped if is_header and skipped < _MOST_TITLE else commented
 
 
 def _is_title(cells: Sequence[str]) -> bool:

@@ -18,9 +18,7 @@ from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
 from flows.storage.errors import StorageError
 from flows.storage.formats import converted as formats
-from flows.tables.cells import read_cells
 from flows.tables.partition import checked, cut, read_header
-from flows.tables.table import NUMBERS, WORDS
 from tests.faults import pipelines
 from tests.flows.commands import check_file, read_part
 
@@ -137,31 +135,6 @@ def test_ids_that_pandas_made_floats_have_a_remedy(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["check", "keywords", str(tmp_path / "x.parquet")])
     assert "column doc_id: expected text or whole numbers, found" in capsys.readouterr().err
-
-
-def test_cells_of_text_are_read_as_what_they_stand_for():
-    def values(cells, kind, both=False):
-        found, wrong = read_cells(pa.chunked_array([cells]), kind, both, ";")
-        return found.to_pylist(), wrong.tolist()
-
-    assert values([" 1.5", "-2e3", "+.5", None, "x", "1,5"], pa.float64()) == (
-        [1.5, -2000.0, 0.5, None, None, None],
-        [False, False, False, False, True, True],
-    )
-    assert values(["7", "2.0", "99999999999999999999"], pa.int64()) == (
-        [7, None, None],
-        [False, True, True],
-    )
-    assert values(["Yes", "false", "0", "maybe"], pa.bool_())[0] == [True, False, False, None]
-    assert values(["yes", "0", "1.0", "2"], pa.float64(), True)[0] == [1.0, 0.0, 1.0, 2.0]
-    assert values(["a; b ;;c", "['d', 'e']", '["f"]', "", None], WORDS.arrow)[0] == [
-        ["a", "b", "c"],
-        ["d", "e"],
-        ["f"],
-        [],
-        None,
-    ]
-    assert values(["1;2.5", "1;x"], NUMBERS.arrow) == ([[1.0, 2.5], None], [False, True])
 
 
 def test_rows_without_names_are_named_by_file_and_number(tmp_path):

@@ -12,9 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows import storage
-from flows.bags.family import FAMILY
-from flows.bags.settings import BagSettings
-from tests.flows.commands import check_file
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -65,18 +62,7 @@ def test_an_empty_line_of_a_single_column_is_a_missing_cell(tmp_path):
     assert storage.read_table(str(path))["a"].to_pylist() == ["x", "y"]
 
 
-@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
-def test_separators_are_recognised(tmp_path, mark):
-    path = tmp_path / "x.csv"
-    path.write_text("\n".join(mark.join(line) for line in ("iab", "123", "456")))
-    assert storage.read_table(str(path)).to_pydict() == {
-        "i": ["1", "4"],
-        "a": ["2", "5"],
-        "b": ["3", "6"],
-    }
-
-
-def bags_of(path, rows, width=8, per_bag=10, seed=0, change=None):
+def bags_of(path, rows, width=8, per_bag=10, seed=0):
     rng = np.random.default_rng(seed)
     bag = np.arange(rows) // per_bag
     values = rng.standard_normal((rows, width))
@@ -88,32 +74,8 @@ def bags_of(path, rows, width=8, per_bag=10, seed=0, change=None):
         "features": list(values),
         "bag_features": list(own),
     }
-    if change:
-        change(columns)
     pq.write_table(pa.table(columns), path, row_group_size=500)
     return str(path)
-
-
-def not_finite(columns):
-    columns["features"][3210] = np.full(8, np.nan)
-
-
-def other_label(columns):
-    columns["label"][3215] = 1 - columns["label"][3215]
-
-
-@pytest.mark.parametrize("change", [None, not_finite, other_label])
-def test_bags_are_checked_in_pieces_with_the_same_faults(tmp_path, change):
-    url = bags_of(tmp_path / "x.parquet", 5000, change=change)
-    (file,) = storage.expand(url, [".parquet"])
-    whole, pieces = (check_file(FAMILY, file, BagSettings(partitions=n)) for n in (1, 12))
-    assert pieces.faults == whole.faults
-    assert pieces.rows == whole.rows == 5000
-    assert bool(whole.faults) == (change is not None)
-    if change is None:
-        assert pieces.held == whole.held
-    else:
-        assert whole.faults[0].row in (3211, 3216)
 
 
 PEAK = """

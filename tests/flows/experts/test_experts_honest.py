@@ -141,16 +141,6 @@ def test_percent_beside_fractions_is_no_one_scale(cells, clear):
             read_as("a", seen_in(cells))
 
 
-def test_a_minus_after_a_number_is_its_sign(tmp_path):
-    rng = np.random.default_rng(1)
-    x = rng.standard_normal(300).round(2)
-    text = [f"{-v:.2f}-" if v < 0.0 else f"{v:.2f}" for v in x]
-    label = (x + 0.5 * rng.standard_normal(300) > 0.0).astype(int)
-    _, record = fitted(tmp_path, {"x": text, "label": label}, "baselines=no")
-    assert record["results"]["test"]["auroc"]["value"] > 0.9
-    assert record["columns"][1]["missing"] == 0
-
-
 def rare(rng, rows):
     x = rng.standard_normal((rows, 2))
     p = 1.0 / (1.0 + np.exp(3.6 - x[:, 0]))

@@ -70,20 +70,6 @@ def test_new_rows_are_scored_as_the_fit_predicts(fitted, tmp_path):
     assert latest(tmp_path / "known")[1]["results"]["test"]["rows"] == 50
 
 
-def test_text_and_partitions_change_nothing(fitted, tmp_path):
-    columns = houses()
-    lines = ["id,area,town,label"]
-    rows = zip(*(columns[name] for name in ("id", "area", "town", "label")), strict=True)
-    lines += [",".join(map(str, row)) for row in rows]
-    (tmp_path / "in.csv").write_text("\n".join(lines))
-    options = ("--partitions", 5, "--set", "test_share=0.3")
-    succeed("experts", tmp_path / "in.csv", tmp_path / "out", *options)
-    mine, theirs = (
-        rows_of(latest(t)[0])["predicted"].to_numpy() for t in (tmp_path / "out", fitted)
-    )
-    np.testing.assert_allclose(mine, theirs, rtol=1e-8)
-
-
 def test_numbers_of_few_values_are_classes_until_said_otherwise(tmp_path, capsys):
     columns = houses(120)
     columns["label"] = np.digitize(columns["label"], np.quantile(columns["label"], [0.3, 0.6]))

@@ -154,31 +154,6 @@ def test_of_a_column_with_100_000_categories_the_frequent_ones_stay():
     assert (said.codes[:, 0].tolist(), said.respelt) == ([1, 2], {"x": {" OFTEN": 1}})
 
 
-@pytest.mark.thorough
-def test_csv_integers_booleans_and_dictionaries_are_the_same_categories(tmp_path):
-    rng = np.random.default_rng(0)
-    code = rng.integers(0, 3, 60)
-    flag = rng.random(60) < 0.4
-    text = words(rng, 60)
-    whole = pa.array([None if i == 3 else float(c) for i, c in enumerate(code)])
-    coded = pa.array(text).dictionary_encode()
-    ids = [f"r{i}" for i in range(60)]
-    parquet = written(tmp_path, {"id": ids, "code": whole, "flag": flag, "text": coded})
-    lines = ["id,code,flag,text"]
-    for i in range(60):
-        cell = "" if i == 3 else str(code[i])
-        lines.append(f"r{i},{cell},{str(flag[i]).lower()},{text[i]}")
-    csv = tmp_path / "in.csv"
-    csv.write_text("\n".join(lines) + "\n")
-    found = []
-    for source in (parquet, csv):
-        target = tmp_path / source.suffix[1:]
-        succeed("features", source, target, *QUICK, *setting_args("n_features=2"))
-        found.append(latest(target)[1]["results"])
-    assert found[0]["columns"] == found[1]["columns"]
-    assert found[0]["features"] == found[1]["features"]
-
-
 def people(answers, ids, **more):
     """Fifty people, three rows each."""
     rng = np.random.default_rng(0)
