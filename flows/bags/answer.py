@@ -391,7 +391,8 @@ def _names(
     if settings.numeric or positive.lower() in ("", *YES):
         positive = "positive"
     elif before is None:
-        negative = min(others) if len(others) == 1 else f"not {positive}"
+        spelt = {one.strip().casefold(): one.strip() for one in sorted(others)}
+        negative = next(iter(spelt.values())) if len(spelt) == 1 else f"not {positive}"
     else:
         positive, negative = before.names.positive, before.names.negative
     label = columns.get("label") or columns.get("labels") or "label"

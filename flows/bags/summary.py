@@ -15,7 +15,7 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 LISTED, MOST, APART, SHOWN = 200, 60, 20, 5
 """Bags of a score up to which all are listed; unclear, disagreeing and other bags of a list."""
-BINS = 2000
+BINS, MOST_SPELLINGS = 2000, 20
 Sampled = dict[str, np.ndarray]
 """Instances that a picture shows: ``name`` and ``chance`` [s], ``features`` [s, D]."""
 KEYS = ["bag_id", "instance_id", "modality"]
@@ -125,7 +125,7 @@ class Summary:
     rows, instances
         What is tested, and how many instances there are.
     others
-        Labels that are not positive, as the files write them: two of them at most.
+        Labels that are not positive, as the files write them: `MOST_SPELLINGS` of a partition.
     lists, totals
         The first bags of each list, and how many belong there.
     chances
@@ -412,7 +412,7 @@ def _chances(chance: FloatArray, label: FloatArray) -> FloatArray | None:
 def _others(bags: pa.Table) -> frozenset[str]:
     """Return `Summary.others`."""
     given = pc.unique(bags.filter(pc.equal(bags["label"], 0))["label_given"]).drop_null()
-    return frozenset(given[:2].to_pylist())
+    return frozenset(given[:MOST_SPELLINGS].to_pylist())
 
 
 def _truth(chance: FloatArray, known: pa.Table) -> IntArray:
