@@ -80,7 +80,7 @@ def inverse(factor: FloatArray) -> FloatArray:
 def inverse_diagonal(factor: FloatArray) -> FloatArray:
     """Return the diagonal of (L L')^-1, in a sixth of the time of all of it; [D]."""
     half, _ = dtrtri(factor.T, lower=0)
-    return np.einsum("ij,ij->i", half, half)
+    return np.asarray(np.einsum("ij,ij->i", half, half))
 
 
 def pack(matrix: FloatArray) -> FloatArray:

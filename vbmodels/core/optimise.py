@@ -146,10 +146,10 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
             done=self.done | (which & (slope <= 2.0 * tolerance)),
         )
 
-    def _two_loops(self, search: int) -> FloatArray:
+    def _two_loops(self, search: np.intp) -> FloatArray:
         """Multiply a gradient with the inverse curvature that the last steps show; [P]."""
         q, curvature = self.gradient[search].copy(), self.curvature[search]
-        kept, alphas = np.flatnonzero(curvature), []
+        kept, alphas = np.flatnonzero(curvature), list[float]()
         known = (self.moves[search, kept], self.changes[search, kept], curvature[kept].tolist())
         steps = list(zip(*known, strict=True))
         for move, change, inverse in reversed(steps):
@@ -159,7 +159,7 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
             q *= 1.0 / (curvature[-1] * (self.changes[search, -1] ** 2).sum())
         for move, change, inverse in steps:
             q += (alphas.pop() - inverse * np.einsum("p,p", change, q)) * move
-        return q
+        return np.asarray(q)
 
     def _shortened(self, refused: BoolArray, value: FloatArray) -> BatchedLBFGS:
         """Shorten the step where it was refused; after many refusals aim along the gradient."""
