@@ -19,6 +19,7 @@ are such that member k alone explains them). A step needs sums alone:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import logsumexp
@@ -91,7 +92,7 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
             done=slope <= 2.0 * tolerance,
         )
 
-    @property
+    @cached_property
     def trial(self) -> FloatArray:
         """The points to evaluate, [S, P]; finished searches stay where they are."""
         step = np.where(self.done, 0.0, self.stride)
@@ -114,15 +115,14 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
 
     def _moved(self, taken: BoolArray, value: FloatArray, gradient: FloatArray) -> BatchedLBFGS:
         """Go to the trial where it was taken, and remember the step there."""
-        trial = self.trial
-        move, change = trial - self.at, self.gradient - gradient
+        move, change = self.trial - self.at, self.gradient - gradient
         product = np.einsum("sp,sp->s", move, change)
         size = np.sqrt((move**2).sum(axis=1) * (change**2).sum(axis=1))
         keep = taken & (product > 1e-10 * size)
         rho = np.where(keep, 1.0 / np.where(keep, product, 1.0), 0.0)
         return replace(
             self,
-            at=_chosen(taken, trial, self.at),
+            at=_chosen(taken, self.trial, self.at),
             value=_chosen(taken, value, self.value),
             gradient=_chosen(taken, gradient, self.gradient),
             moves=_chosen(keep, _pushed(self.moves, move), self.moves),
