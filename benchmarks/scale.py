@@ -7,9 +7,9 @@ growth   Each pipeline draws data from its own model and runs with its default s
          10^4, ... rows up to its size; the largest size again on two local workers.
 workers  Bags of 3,000 and variants of 20,000 locations, in one process (which takes a thread for
          each core where kernels release Python's lock), in one on one core, on two local workers.
-weak     A model with next to no arithmetic that sleeps for a while a partition, on 1 to 32 workers
-         with as many partitions each: what a sweep takes beyond its sleep, and the CPU of the
-         driver, of the scheduler, and of the two processes that have all workers.
+weak     A model with next to no arithmetic that sleeps for a while a partition, on 1 to 64 workers
+         with as many partitions each: what a sweep takes beyond its sleep, what the driver sends,
+         and the CPU of it, of the scheduler, and of the two processes that have all workers.
 
 Every run is a process of its own, its kernels compiled by a small run before. Seconds are of the
 run, without its imports; CPU and memory are those of its workers too. The engine's share of a fit
@@ -41,7 +41,6 @@ import numpy as np
 import psutil
 
 import flows.fit.connect
-import flows.stages
 from benchmarks.engine import Light, Local, Point, Rows, Series, stored
 from flows.catalogue import pipeline_named
 from flows.events import Event, Stage, Sweep, listening
@@ -52,7 +51,7 @@ PIPELINES = ("keywords", "bags", "variants", "features", "experts")
 GIVEN: dict[str, dict[str, Any]] = {"variants": {"case": "case", "control": "control"}}
 WARM, FIRST, LAST = 100, 1000, 100_000  # rows of the runs that compile, begin and end
 PAIRS = {"bags": 3_000, "variants": 20_000}
-WORKERS = (1, 2, 8, 32)
+WORKERS = (1, 8, 32, 64)
 ONE_CORE = -1
 SLEEP = 0.2  # seconds a sweep and worker
 MIB = 2**20
@@ -98,10 +97,10 @@ class Watch(threading.Thread):
             self.seen.append((event.name, time.perf_counter(), self.model.seconds))
 
     @contextmanager
-    def timing(self) -> Iterator[None]:
+    def timing(self, family: type) -> Iterator[None]:
         """Time the methods of the model that a run makes, and the start of its workers."""
 
-        def model_for(*args: Any) -> Any:
+        def model_for_data(*args: Any) -> Any:
             model = made(*args)
             for kind in type(model).__mro__:
                 for name, method in [*vars(kind).items()]:
@@ -116,10 +115,10 @@ class Watch(threading.Thread):
                     cluster = ends.enter_context(connected(*args))
                 yield cluster
 
-        made, connected = flows.stages.model_for, flows.fit.connect.connect
+        made, connected = family.model_for_data, flows.fit.connect.connect
         with ExitStack() as patches:
             patches.enter_context(patch.object(Driver, "_next", self.model(Driver._next)))
-            patches.enter_context(patch.object(flows.stages, "model_for", model_for))
+            patches.enter_context(patch.object(family, "model_for_data", model_for_data))
             patches.enter_context(patch.object(flows.fit.connect, "connect", connect))
             yield
 
@@ -157,14 +156,13 @@ def run_once(name: str, folder: Path, rows: int, workers: int) -> dict[str, Any]
     if workers == ONE_CORE:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
     compute = ComputeSettings(workers=workers if workers > 0 else None)
-    watch, io = Watch(), psutil.Process().io_counters()
+    watch = Watch()
     before, began = time.process_time(), time.perf_counter()
     watch.start()
-    with listening(watch), watch.timing():
+    with listening(watch), watch.timing(type(family)):
         run(name, source, str(folder / "out"), settings, compute)
     wall, cpu = time.perf_counter() - began, time.process_time() - before
     watch.over = True
-    now, size = psutil.Process().io_counters(), Path(source).stat().st_size
     fit, engine = watch.fit()
     return {
         "wall": wall,
@@ -175,8 +173,6 @@ def run_once(name: str, folder: Path, rows: int, workers: int) -> dict[str, Any]
         "sweeps": watch.sweeps,
         "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "worker_memory": max((m for _, m in watch.of_workers.values()), default=0) / MIB,
-        "read": (now.read_chars - io.read_chars) / size,
-        "written": (now.write_chars - io.write_chars) / size,
     }
 
 
@@ -192,11 +188,6 @@ def measured(name: str, rows: int, workers: int = 0) -> dict[str, Any]:
     return {**found, "rows": rows, "whole": time.perf_counter() - began}
 
 
-def power(small: dict[str, Any], large: dict[str, Any]) -> float:
-    """Return the exponent by which CPU grows with rows."""
-    return log10(large["cpu"] / small["cpu"]) / log10(large["rows"] / small["rows"])
-
-
 def growth(name: str, most: int) -> str:
     """Print runs of ten times as many rows each, up to a size; return how CPU grows."""
     measured(name, WARM)
@@ -206,14 +197,14 @@ def growth(name: str, most: int) -> str:
         print(line(name, runs[-1]), flush=True)
         rows *= 10
     print(line(f"{name}, two workers", measured(name, rows // 10, 2)), flush=True)
-    exponents = ", ".join(f"{power(a, b):.2f}" for a, b in pairwise(runs))
+    exponents = ", ".join(f"{log10(b['cpu'] / a['cpu']):.2f}" for a, b in pairwise(runs))
     return f"- {name}: CPU grows as rows to the power {exponents}."
 
 
 HEAD = """\
 | pipeline | rows | wall, s | CPU, s | wall / CPU, ms a row | fit, s (sweeps) | engine's share \
-| peak, MiB | read / written per byte of input |
-|---|---|---|---|---|---|---|---|---|"""
+| peak, MiB |
+|---|---|---|---|---|---|---|---|"""
 PAIR_HEAD = """\
 | pipeline | rows | one core, s | one process, s | two workers, s | two workers / one process \
 | / one core | start of the workers, s | CPU, s: one process | two workers \
@@ -228,8 +219,7 @@ def line(name: str, one: dict[str, Any]) -> str:
         f"| {name} | {one['rows']:,} | {one['wall']:.1f} | {one['cpu']:.1f} | "
         f"{1e3 * one['wall'] / one['rows']:.3f} / {1e3 * one['cpu'] / one['rows']:.3f} | "
         f"{one['fit']:.1f} ({one['sweeps']}) | "
-        f"{engine} | {one['memory']:.0f} | "
-        f"{one['read']:.1f} / {one['written']:.1f} |"
+        f"{engine} | {one['memory']:.0f} |"
     )
 
 
@@ -283,9 +273,16 @@ def sleeping_sweeps(count: int, sweeps: int, partitions: int = 4) -> str:
     Driver and scheduler are processes of their own, workers are threads of two others.
     """
     from distributed import Client
+    from distributed.comm.tcp import TCP
 
     from flows.fit.cluster import Cluster
     from tests.faults.processes import Deployment, Process
+
+    sizes, written = list[int](), TCP.write
+
+    async def write(*args: Any, **options: Any) -> int:
+        sizes.append(await written(*args, **options))
+        return sizes[-1]
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -305,7 +302,8 @@ def sleeping_sweeps(count: int, sweeps: int, partitions: int = 4) -> str:
                 }  # fmt: skip
                 series = Series(executor, kinds)
                 series.run(3, record=False)
-                series.run(sweeps)
+                with patch.object(TCP, "write", write):
+                    series.run(sweeps)
                 executor.close()
         finally:
             for host in hosts:
@@ -314,15 +312,17 @@ def sleeping_sweeps(count: int, sweeps: int, partitions: int = 4) -> str:
     beyond = 1e3 * float(np.median(np.array(series.wall) - SLEEP))
     used = {kind: 1e3 * seconds / sweeps for kind, seconds in series.used.items()}
     both = (used["driver"] + used["scheduler"]) / count
+    sent = f"{len(sizes) / sweeps:.0f} | {sum(sizes) / sweeps / count / 1e3:.0f}"
     cells = " | ".join(f"{ms:.1f}" for ms in used.values())
-    return f"| {count} | {beyond:.1f} | {cells} | {both:.1f} |"
+    return f"| {count} | {beyond:.1f} | {sent} | {cells} | {both:.1f} |"
 
 
 def weak(sweeps: int) -> None:
     """Print the table of weak scaling."""
     print(
-        "| workers | a sweep beyond its sleep, ms | CPU of a sweep, ms: driver | scheduler "
-        "| workers | driver and scheduler, of that a worker |\n|---|---|---|---|---|---|"
+        "| workers | a sweep beyond its sleep, ms | messages of the driver a sweep "
+        "| kB a worker | CPU of a sweep, ms: driver | scheduler "
+        "| workers | driver and scheduler, of that a worker |\n|---|---|---|---|---|---|---|---|"
     )
     for count in WORKERS:
         print(sleeping_sweeps(count, sweeps), flush=True)

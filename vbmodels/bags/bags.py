@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,7 +148,7 @@ class Bags(State, kind="bags.Bags"):
         """Instances of all modalities."""
         return sum(len(m.features) for m in self.modalities)
 
-    @property
+    @cached_property
     def sign(self) -> FloatArray:
         """+1 for a positive bag, -1 for a negative one, 0 for one without label, [B]."""
         return np.where(self.label == UNLABELLED, 0.0, 2.0 * self.label - 1.0)

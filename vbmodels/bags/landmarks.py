@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
 
 from vbmodels.core.linalg import cholesky
-from vbmodels.core.state import FloatArray, State
+from vbmodels.core.state import FloatArray, IntArray, State
 
 JITTER = 1e-6
 """Added to the diagonal of k(z, z), whose entries are 1."""
@@ -61,10 +62,14 @@ class Ranks(State, kind="bags.Ranks"):
     def __call__(self, rows: FloatArray) -> FloatArray:
         """Return ranks of rows [n, D]."""
         out = np.empty(rows.shape)
-        for d in range(rows.shape[1]):
-            knots, first = np.unique(self.knots[:, d], return_index=True)
-            out[:, d] = np.interp(rows[:, d], knots, self.levels[first, d])
+        for d, first in enumerate(self._firsts):
+            out[:, d] = np.interp(rows[:, d], self.knots[first, d], self.levels[first, d])
         return out
+
+    @cached_property
+    def _firsts(self) -> list[IntArray]:
+        """The first of equal knots, column by column."""
+        return [np.unique(knots, return_index=True)[1] for knots in self.knots.T]
 
 
 def spread_out(points: FloatArray, count: int, rng: np.random.Generator) -> list[int]:
@@ -78,10 +83,9 @@ def spread_out(points: FloatArray, count: int, rng: np.random.Generator) -> list
     away = cdist(points, points[chosen], "sqeuclidean")[:, 0]
     while len(chosen) < count and away.max() > 1e-12 * max(1.0, float(away.mean())):
         ends = np.cumsum(away)
-        new = int(np.searchsorted(ends, rng.random() * ends[-1], side="right"))
-        new = min(new, len(points) - 1)
-        chosen.append(new)
-        away = np.minimum(away, cdist(points, points[[new]], "sqeuclidean")[:, 0])
+        new = np.searchsorted(ends, rng.random() * ends[-1], side="right")
+        chosen.append(min(int(new), len(points) - 1))
+        away = np.minimum(away, cdist(points, points[chosen[-1:]], "sqeuclidean")[:, 0])
     return chosen
 
 

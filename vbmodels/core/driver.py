@@ -159,7 +159,7 @@ class _Frame:
         self.algorithm, self.mark, self.doing = algorithm, mark, doing
         self.saved: tuple[Any, ...] = () if known is None else known.saved
         self.answers: list[Any] = [] if known is None else list(known.answers)
-        self.questions: list[int] = [] if known is None else known.questions.tolist()
+        self.questions: list[Request | int] = [] if known is None else known.questions.tolist()
         self.place = 0  # answers given
         self.restoring = bool(self.saved)  # whether the saved value is not given yet
 
@@ -170,17 +170,20 @@ class _Frame:
 
     def knows(self, request: Request) -> bool:
         """Whether the next answer is to this request."""
-        if self.restoring or self.place >= len(self.answers):
-            return False
-        return self.questions[self.place] == checksum(request)
+        known = not self.restoring and self.place < len(self.answers)
+        return known and _marked(self.questions[self.place]) == checksum(request)
 
     def replay(self) -> Any:
         """Return the next answer."""
         self.place += 1
         return self.answers[self.place - 1]
 
-    def note(self, question: int, answer: Any) -> Any:
-        """Keep an answer to a request with this checksum; return it."""
+    def note(self, question: Request | int, answer: Any) -> Any:
+        """Keep an answer to a request, or to one with this checksum; return it.
+
+        The newest request waits for its checksum: nearly all are forgotten without one.
+        """
+        self.questions[-1:] = map(_marked, self.questions[-1:])
         self.questions.append(question)
         self.answers.append(answer)
         self.place += 1
@@ -204,8 +207,11 @@ class _Frame:
 
     def record(self) -> Frame:
         """Return what a resume needs."""
-        saved = tuple(value() if callable(value) else value for value in self.saved)
-        return Frame(saved, tuple(self.answers), np.array(self.questions, dtype=np.int64))
+        return Frame(
+            tuple(value() if callable(value) else value for value in self.saved),
+            tuple(self.answers),
+            np.array([_marked(one) for one in self.questions], dtype=np.int64),
+        )
 
 
 class Frames:
@@ -251,7 +257,7 @@ class Frames:
     def note(self, request: Request, answer: Any) -> Any:
         """Keep the answer to the last request; return it."""
         self.stats = answer
-        return self._frames[-1].note(checksum(request), answer)
+        return self._frames[-1].note(request, answer)
 
     def next(self, answer: Any) -> Request | None:
         """Go on with an answer; return the next `Show` or request to compute; None at the end."""
@@ -435,6 +441,10 @@ class Driver:
             raise TypeError(f"an algorithm yields requests, got {request!r}")
         self._shown = False
         return partial(self.reduce, aligned(request.q), number=self.number, warm=self._warm)
+
+
+def _marked(question: Request | int) -> int:
+    return question if isinstance(question, int) else checksum(question)
 
 
 def checksum(request: Request) -> int:

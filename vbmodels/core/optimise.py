@@ -19,6 +19,7 @@ are such that member k alone explains them). A step needs sums alone:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import logsumexp
@@ -91,7 +92,7 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
             done=slope <= 2.0 * tolerance,
         )
 
-    @property
+    @cached_property
     def trial(self) -> FloatArray:
         """The points to evaluate, [S, P]; finished searches stay where they are."""
         step = np.where(self.done, 0.0, self.stride)
@@ -107,67 +108,58 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
         least = self.value + SUFFICIENT * self.stride * self.slope - slack
         usable = np.isfinite(value) & np.isfinite(gradient).all(axis=1)
         taken = ~self.done & usable & (value >= least)
-        moved = self._moved(taken, value, gradient) if taken.any() else self
-        refused = ~self.done & ~taken
-        aimed = moved._directed(taken, tolerance) if taken.any() else moved
+        refused, aimed = ~self.done & ~taken, self
+        if taken.any():
+            aimed = self._moved(taken, value, gradient)._directed(taken, tolerance)
         return aimed._shortened(refused, value) if refused.any() else aimed
 
     def _moved(self, taken: BoolArray, value: FloatArray, gradient: FloatArray) -> BatchedLBFGS:
         """Go to the trial where it was taken, and remember the step there."""
-        trial = self.trial
-        move, change = trial - self.at, self.gradient - gradient
+        move, change = self.trial - self.at, self.gradient - gradient
         product = np.einsum("sp,sp->s", move, change)
         size = np.sqrt((move**2).sum(axis=1) * (change**2).sum(axis=1))
         keep = taken & (product > 1e-10 * size)
         rho = np.where(keep, 1.0 / np.where(keep, product, 1.0), 0.0)
-
-        def pushed(old: FloatArray, new: FloatArray) -> FloatArray:
-            shifted = np.concatenate([old[:, 1:], new[:, None]], axis=1)
-            mask = keep.reshape(-1, *([1] * (old.ndim - 1)))
-            return np.where(mask, shifted, old)
-
         return replace(
             self,
-            at=np.where(taken[:, None], trial, self.at),
-            value=np.where(taken, value, self.value),
-            gradient=np.where(taken[:, None], gradient, self.gradient),
-            moves=pushed(self.moves, move),
-            changes=pushed(self.changes, change),
-            curvature=pushed(self.curvature, rho),
+            at=_chosen(taken, self.trial, self.at),
+            value=_chosen(taken, value, self.value),
+            gradient=_chosen(taken, gradient, self.gradient),
+            moves=_chosen(keep, _pushed(self.moves, move), self.moves),
+            changes=_chosen(keep, _pushed(self.changes, change), self.changes),
+            curvature=_chosen(keep, _pushed(self.curvature, rho), self.curvature),
         )
 
     def _directed(self, which: BoolArray, tolerance: float) -> BatchedLBFGS:
         """Aim again where a step was taken."""
-        direction = self._two_loops()
-        slope = np.einsum("sp,sp->s", direction, self.gradient)
-        plain = slope <= 0.0
-        direction = np.where(plain[:, None], self.gradient, direction)
-        slope = np.where(plain, (self.gradient**2).sum(axis=1), slope)
+        direction = self.direction.copy()
+        for search in np.flatnonzero(which):
+            direction[search] = self._two_loops(search)
+        slope = np.where(which, np.einsum("sp,sp->s", direction, self.gradient), self.slope)
+        plain = which & (slope <= 0.0)
         return replace(
             self,
-            direction=np.where(which[:, None], direction, self.direction),
-            slope=np.where(which, slope, self.slope),
+            direction=np.where(plain[:, None], self.gradient, direction),
+            slope=np.where(plain, (self.gradient**2).sum(axis=1), slope),
             stride=np.where(which, 1.0, self.stride),
             tries=np.where(which, 0, self.tries),
             done=self.done | (which & (slope <= 2.0 * tolerance)),
         )
 
-    def _two_loops(self) -> FloatArray:
-        """Multiply the gradient with the inverse curvature that the last steps show."""
-        q = self.gradient.copy()
-        kept = np.flatnonzero((self.curvature != 0.0).any(axis=0))
-        alphas = np.zeros_like(self.curvature)
-        for i in reversed(kept):
-            alphas[:, i] = self.curvature[:, i] * np.einsum("sp,sp->s", self.moves[:, i], q)
-            q -= alphas[:, i, None] * self.changes[:, i]
-        last = self.curvature[:, -1]
-        square = (self.changes[:, -1] ** 2).sum(axis=1)
-        known = last > 0.0
-        q *= np.where(known, 1.0 / np.where(known, last * square, 1.0), 1.0)[:, None]
-        for i in kept:
-            beta = self.curvature[:, i] * np.einsum("sp,sp->s", self.changes[:, i], q)
-            q += (alphas[:, i] - beta)[:, None] * self.moves[:, i]
-        return q
+    def _two_loops(self, search: np.intp) -> FloatArray:
+        """Multiply a gradient with the inverse curvature that the last steps show; [P]."""
+        q, curvature = self.gradient[search].copy(), self.curvature[search]
+        kept, alphas = np.flatnonzero(curvature), list[float]()
+        known = (self.moves[search, kept], self.changes[search, kept], curvature[kept].tolist())
+        steps = list(zip(*known, strict=True))
+        for move, change, inverse in reversed(steps):
+            alphas.append(inverse * np.einsum("p,p", move, q))
+            q -= alphas[-1] * change
+        if curvature[-1] > 0.0:
+            q *= 1.0 / (curvature[-1] * (self.changes[search, -1] ** 2).sum())
+        for move, change, inverse in steps:
+            q += (alphas.pop() - inverse * np.einsum("p,p", change, q)) * move
+        return np.asarray(q)
 
     def _shortened(self, refused: BoolArray, value: FloatArray) -> BatchedLBFGS:
         """Shorten the step where it was refused; after many refusals aim along the gradient."""
@@ -186,6 +178,17 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
             tries=np.where(fresh, 0, tries),
             done=self.done | (hopeless & ~fresh),
         )
+
+
+def _pushed(old: FloatArray, new: FloatArray) -> FloatArray:
+    return np.concatenate([old[:, 1:], new[:, None]], axis=1)
+
+
+def _chosen(which: BoolArray, new: FloatArray, old: FloatArray) -> FloatArray:
+    """Return ``new`` of some searches, ``old`` of the others."""
+    if which.all():
+        return new
+    return np.where(which.reshape(-1, *([1] * (old.ndim - 1))), new, old)
 
 
 CONCENTRATION = 1.2
@@ -218,10 +221,8 @@ def stacked(log_p: FloatArray, further: FloatArray) -> FloatArray:
     for _ in range(MOST_ROUNDS):
         joint = log_p + np.log(weights)
         taken = np.exp(joint - logsumexp(joint, axis=1, keepdims=True)).sum(axis=0)
-        new = moved_weights(taken + further, n + further.sum())
-        done = np.abs(new - weights).max() <= 1e-12
-        weights = new
-        if done:
+        before, weights = weights, moved_weights(taken + further, n + further.sum())
+        if np.abs(weights - before).max() <= 1e-12:
             break
     return weights
 

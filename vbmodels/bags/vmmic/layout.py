@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -41,17 +42,17 @@ class Layout:
         """Return the coordinates that fit some bags."""
         return cls(data.bag_features.shape[1], tuple(m.n_features for m in data.modalities))
 
-    @property
+    @cached_property
     def n_theta(self) -> int:
         """Coordinates of the bags' regression."""
         return 1 + self.own + sum(self.features)
 
-    @property
+    @cached_property
     def dim(self) -> int:
         """All coordinates."""
         return self.n_theta + sum(1 + d for d in self.features)
 
-    @property
+    @cached_property
     def plain(self) -> Layout:
         """The coordinates before features were turned."""
         return Layout(self.own, self.widths or self.features)
@@ -63,20 +64,23 @@ class Layout:
 
     def slopes(self, k: int) -> slice:
         """The place of beta_k."""
-        start = 1 + self.own + sum(self.features[:k])
-        return slice(start, start + self.features[k])
+        return slice(1 + self.own + self._before[k], 1 + self.own + self._before[k + 1])
 
     def gate(self, k: int) -> slice:
         """The place of (a_k, b_k), the intercept first."""
-        start = self.n_theta + sum(1 + d for d in self.features[:k])
-        return slice(start, start + 1 + self.features[k])
+        return slice(self.n_theta + k + self._before[k], self.n_theta + k + 1 + self._before[k + 1])
+
+    @cached_property
+    def _before(self) -> list[int]:
+        """Features of the modalities before each, and of all."""
+        return [sum(self.features[:k]) for k in range(len(self.features) + 1)]
 
     def gate_slopes(self, k: int) -> slice:
         """The place of b_k."""
         gate = self.gate(k)
         return slice(gate.start + 1, gate.stop)
 
-    @property
+    @cached_property
     def slope_blocks(self) -> tuple[slice, ...]:
         """Blocks of slopes, each with a prior scale of its own: w (if any), beta_k, b_k."""
         own = (self.own_slopes,) if self.own else ()
@@ -84,13 +88,13 @@ class Layout:
         blocks = (*map(self.slopes, modalities), *map(self.gate_slopes, modalities))
         return own + tuple(block for block in blocks if block.stop > block.start)
 
-    @property
+    @cached_property
     def block_widths(self) -> FloatArray:
         """Features behind each of `slope_blocks`, by which their priors go, [blocks]."""
         blocks = self.plain.slope_blocks
         return np.array([float(block.stop - block.start) for block in blocks])
 
-    @property
+    @cached_property
     def intercepts(self) -> IntArray:
         """Where alpha and the a_k stand."""
         return np.array([0, *(self.gate(k).start for k in range(len(self.features)))])
@@ -117,7 +121,7 @@ class Scaling(State, kind="bags/vmmic.Scaling"):
     own_scale: FloatArray
     turns: tuple[FloatArray, ...] = ()
 
-    @property
+    @cached_property
     def layout(self) -> Layout:
         """The coordinates of a model on these features."""
         widths = tuple(mean.size for mean in self.means)

@@ -30,7 +30,7 @@ from math import log, pi
 import numpy as np
 
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show
-from vbmodels.core.linalg import cholesky, inverse, log_det, pack, solve, unpack
+from vbmodels.core.linalg import cholesky, inverse_diagonal, log_det, pack, solve, unpack
 from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.experts.additive.newton import DesignSummary, Evaluation, FitRequest, Fits, FitSums
 from vbmodels.experts.additive.posterior import Part
@@ -216,8 +216,9 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
 
     def request(self, at: FloatArray) -> Fits:
         """Request the log-likelihood and its moments at coefficients."""
-        of = self.likelihood
-        return Fits((FitRequest(at, self.fold, True, None, self.joint, self.terms, of),))
+        return Fits(
+            (FitRequest(at, self.fold, True, None, self.joint, self.terms, self.likelihood),)
+        )
 
     def left_out(self, observed: DesignSummary) -> FitRequest:
         """Request what leaving each row out gives at the fit's end."""
@@ -236,9 +237,7 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
 
     def part(self, observed: DesignSummary) -> Part:
         """Return what the fit found, with the covariance where it has seen all rows."""
-        if self.fold < 0:
-            return self.uncertain_part(observed)
-        return self._plain_part
+        return self.uncertain_part(observed) if self.fold < 0 else self._plain_part
 
     def uncertain_part(self, observed: DesignSummary) -> Part:
         """Return the same with the covariance."""
@@ -314,7 +313,7 @@ def solved(fit: BlockFit, observed: DesignSummary, sums: Evaluation) -> BlockFit
         left = max(float(c @ (second @ c - 2.0 * sums.slope) - 2.0 * sums.value), 0.0)
         if change < CLOSE or move == SOLVING:
             break
-        diagonal = np.diag(inverse(factor))
+        diagonal = inverse_diagonal(factor)
         variances, change = layout.moved(variances, c, diagonal)
         before, free = noise, float(c.size - precision @ diagonal)
         noise = max((left + NOISE) / (max(rows - free, 1.0) + 1.0), LEAST_NOISE)
@@ -342,7 +341,7 @@ def _moved_variances(
     largest = 0.0
     for _ in range(MOVES if right.size <= MANY else 1):
         factor = _factor(second, layout.precision(v))
-        v, move = layout.moved(v, solve(factor, right), np.diag(inverse(factor)))
+        v, move = layout.moved(v, solve(factor, right), inverse_diagonal(factor))
         largest = max(largest, move)
     return v, largest
 

@@ -155,9 +155,10 @@ def missing_pairs(
         product = (one[:, None, j] * other[None, :, k]).reshape(-1, j.size)
         own = _margins(len(one), len(other))
         places.append((d, e))
+        a_of.append(np.zeros((count, count)))  # zeros are worth nothing
+        h_of.append(np.zeros(count))
         score = freed(product, own, first[cells].ravel(), second[cells].ravel())
-        a_of.append(np.pad(score[0], (0, count - j.size)))  # zeros are worth nothing
-        h_of.append(np.pad(score[1], (0, count - j.size)))
+        a_of[-1][: j.size, : j.size], h_of[-1][: j.size] = score
     if not places:
         return np.zeros((0, 2), np.int64), np.zeros(0)
     value = evidence(np.array(a_of), np.array(h_of), VARIANCES)

@@ -68,6 +68,11 @@ def with_one(nu: FloatArray) -> FloatArray:
     return np.concatenate([np.ones((len(nu), 1)), nu], axis=1)
 
 
+def entropy_of(nu: FloatArray) -> FloatArray:
+    """Return -nu log nu - (1 - nu) log(1 - nu), elementwise."""
+    return np.asarray(-xlogy(nu, nu) - xlog1py(1.0 - nu, -nu))
+
+
 def tilt_square(moments: FloatArray, second: FloatArray) -> FloatArray:
     """Return c_nj^2 = E[psi_nj^2] at packed moments of z [B, P] and of the weights [J, P]."""
     return moments @ (second * _twice(second.shape[1])).T
@@ -306,12 +311,20 @@ class PolyaGammaIBP:
         return nu
 
     def suff_stats(
-        self, q: FeatureGlobal, batch: FeatureBatch, local: FeatureLocal
+        self,
+        q: FeatureGlobal,
+        batch: FeatureBatch,
+        local: FeatureLocal,
+        entropy: FloatArray | None = None,
     ) -> FeatureStats:
-        """Sum the moments of z, with q(omega) at its optimum for ``q`` and ``local``."""
+        """Sum the moments of z, with q(omega) at its optimum for ``q`` and ``local``.
+
+        ``entropy`` is that of ``local.nu`` where it is known; [U, K].
+        """
         nu, second = local.nu, second_moments(q)
         linear, quadratic = np.zeros(q.mean.shape), np.zeros(second.shape)
-        bound = -float(batch.count @ (xlogy(nu, nu) + xlog1py(1.0 - nu, -nu)).sum(1))
+        entropy = entropy_of(nu) if entropy is None else entropy
+        bound = float(batch.count @ entropy.sum(1))
         for rows in blocks(len(nu), batch.n_units):
             sign, count = batch.sign[rows], batch.count[rows]
             z = with_one(nu[rows])

@@ -22,13 +22,12 @@ from vbmodels.features.draw_kernels import (
     row_keys,
 )
 from vbmodels.features.ibp.chain import ChainStats, chain_sums
-from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal
+from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, entropy_of
 from vbmodels.features.ibp.predict import fingerprints, likelihood_draws
 from vbmodels.features.moment_kernels import tilted
 from vbmodels.features.search.fit import AVERAGED, search
 from vbmodels.features.search.screens import (
     edited,
-    entropy_of,
     residual_moments,
     residue_sums,
     screen_sums,
@@ -185,11 +184,10 @@ class SearchIBP(SearchOptions):
     def _fit_stats(
         self, one: Candidate, batch: FeatureBatch, nu: FloatArray, measured: bool
     ) -> CandidateStats:
-        likelihood = None
-        if measured:
-            likelihood = likelihood_draws(one.q, batch, nu, self.draws, one.labels)
-        stats = self.fit.suff_stats(one.q, batch, FeatureLocal(nu))
-        return CandidateStats(stats, batch.count @ entropy_of(nu), likelihood)
+        draws = likelihood_draws(one.q, batch, nu, self.draws, one.labels) if measured else None
+        entropy = entropy_of(nu)
+        stats = self.fit.suff_stats(one.q, batch, FeatureLocal(nu), entropy)
+        return CandidateStats(stats, batch.count @ entropy, draws)
 
 
 def _of_chains(q: SearchRequest, batch: FeatureBatch) -> FeatureBatch:

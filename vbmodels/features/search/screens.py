@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlog1py, xlogy
 
 from vbmodels.core import linalg
 from vbmodels.core.state import FloatArray
@@ -30,6 +29,7 @@ from vbmodels.features.ibp.model import (
     FeatureGlobal,
     best_omega,
     blocks,
+    entropy_of,
     second_moments,
     with_one,
 )
@@ -55,11 +55,6 @@ FEWEST = 5.0
 """Rows that a start must have."""
 HERE = 0.9
 """Chance of it in those rows."""
-
-
-def entropy_of(nu: FloatArray) -> FloatArray:
-    """Return -nu log nu - (1 - nu) log(1 - nu), elementwise."""
-    return np.asarray(-xlogy(nu, nu) - xlog1py(1.0 - nu, -nu))
 
 
 def edited(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import betaincc, expit
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants import quadrature
@@ -270,8 +270,6 @@ def share_called(
     probability
         That of at least ``reads``.
     """
-    from scipy.stats import nbinom
-
     total = (depth * replicates).astype(float)
     low, high = np.zeros(len(reads)), np.ones(len(reads))
 
@@ -279,10 +277,9 @@ def share_called(
         mean = total * share
         size = share * total * (precision + 1.0) / np.maximum(depth - 1.0, 1e-9)
         size = np.clip(size, 1e-9, 1e12)
-        return np.asarray(nbinom.sf(reads - 1, size, size / (size + np.maximum(mean, 1e-300))))
+        return np.asarray(betaincc(size, reads, size / (size + np.maximum(mean, 1e-300))))
 
-    can = (reads > 0) & (total > 0)
-    can &= np.where(can, chance(high), 0.0) >= probability
+    can = (reads > 0) & (total > 0) & (chance(high) >= probability)
     for _ in range(_STEPS):
         middle = 0.5 * (low + high)
         enough = chance(middle) >= probability
