@@ -59,12 +59,12 @@ class ReadsOneTable:
         checker, _ = partition.read_header(file.url, self.table.of(settings))
         # Which names it has is not known yet; that it has some is.
         keys = (file.url,) if checker.named else ()
-        checker.found.add(*self.column_faults(file.url, checker.columns))
-        header = Checked(checker.rows, checker.found.faults(), keys)
+        checker.faults.add(*self.column_faults(file.url, checker.columns))
+        header = Checked(checker.rows, checker.faults.listed(), keys)
         return self._of_header(header, checker, settings)
 
     def _of_header(self, header: Checked, checker: Checker, settings: Any) -> Checked:
-        return self.whole(checker.found.file, header, (), settings)
+        return self.whole(checker.faults.file, header, (), settings)
 
     def check(self, part: Part, settings: Any) -> tuple[CheckedPiece, ...]:
         """Say what is wrong in a partition's rows, and what they hold."""
@@ -123,7 +123,7 @@ class ReadsOneTable:
     def _read(self, part: Part, table: Table) -> tuple[list[pa.Table], tuple[CheckedPiece, ...]]:
         rows, pieces = [], []
         for checker, file_rows in partition.checked(part, table):
-            checker.found.add(*self.column_faults(checker.found.file, checker.columns))
+            checker.faults.add(*self.column_faults(checker.faults.file, checker.columns))
             rows.append(file_rows)
             pieces.append(_piece(checker, self.about(file_rows)))
         return rows, tuple(pieces)
@@ -131,7 +131,7 @@ class ReadsOneTable:
 
 def _piece(checker: Checker, about: Any) -> CheckedPiece:
     names = json.dumps(checker.names) if checker.names else ""
-    return CheckedPiece(checker.found.file, checker.rows, checker.found.kinds, names, about)
+    return CheckedPiece(checker.faults.file, checker.rows, checker.faults.kinds, names, about)
 
 
 @dataclass(frozen=True)

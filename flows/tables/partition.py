@@ -16,7 +16,7 @@ from flows import storage
 from flows.faults import Fault
 from flows.storage import InputFile
 from flows.tables import reading
-from flows.tables.checks import Checker, Found
+from flows.tables.checks import Checker, FileFaults
 from flows.tables.table import Table
 
 
@@ -122,7 +122,7 @@ def checked(part: Part, table: Table) -> Iterator[tuple[Checker, pa.Table]]:
     """
     for s in part.slices:
         checker = Checker(table, s.url, s.start)
-        raw = read_slice(s, table, checker.found)
+        raw = read_slice(s, table, checker.faults)
         rows = pa.table({}) if raw is None else checker.read(raw)
         del raw
         yield checker, reading.filled(table, reading.named(table, rows, s.url, s.start))
@@ -151,7 +151,7 @@ def unreadable(url: str, error: storage.StorageError) -> Fault:
     return Fault(url, "", str(error).replace(f"cannot read {url}", "cannot be read", 1))
 
 
-def read_slice(s: Slice, table: Table, faults: Found) -> pa.Table | None:
+def read_slice(s: Slice, table: Table, faults: FileFaults) -> pa.Table | None:
     """Read some rows of a file as the file has them; report one that is damaged there.
 
     Whatever else keeps a file from being read that was looked at before is no fault of the input:

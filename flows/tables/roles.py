@@ -264,7 +264,8 @@ def odd_cells(
         for of_file, (checker, rows) in zip(odd, files, strict=True):
             in_file = wrong[(wrong >= start) & (wrong < start + len(rows))][:MAX_ROWS].tolist()
             of_file[name] = [
-                OddCell(checker.found.number_of(row - start), cells[row].as_py()) for row in in_file
+                OddCell(checker.faults.number_of(row - start), cells[row].as_py())
+                for row in in_file
             ]
             start += len(rows)
     return odd

@@ -104,9 +104,9 @@ def check_slices(part: Part, rules: Rules) -> tuple[list[pa.Table], list[Checked
     with rules.opened():
         rows = Part(part.index, tuple(s for s in part.slices if s.start < s.stop))
         for checker, table in partition.checked(rows, COUNTS):
-            rules.check(table, checker.found)
+            rules.check(table, checker.faults)
             read.append(table)
-            faults = checker.found
+            faults = checker.faults
             pieces.append(CheckedPiece(faults.file, checker.rows, faults.kinds))
     return read, pieces
 

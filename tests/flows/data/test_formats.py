@@ -69,9 +69,9 @@ FILES = {
 def read(url, table=DOCUMENTS):
     """Check a file and read it, as a run does both."""
     header, _ = read_header(url, table)
-    assert header.found.faults() == ()
+    assert header.faults.listed() == ()
     (part,) = cut(storage.expand(url, storage.SUFFIXES), [header.rows], 1000, None)
-    assert not any(checker.found for checker, _ in checked(part, table))
+    assert not any(checker.faults for checker, _ in checked(part, table))
     return read_part(part, table)
 
 
