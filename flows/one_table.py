@@ -122,7 +122,7 @@ class ReadsOneTable:
 
     def _read(self, part: Part, table: Table) -> tuple[list[pa.Table], tuple[CheckedPiece, ...]]:
         rows, pieces = [], []
-        for checker, file_rows in partition.checked(part, table):
+        for checker, file_rows in partition.check_rows(part, table):
             checker.faults.add(*self.column_faults(checker.faults.file, checker.columns))
             rows.append(file_rows)
             pieces.append(_piece(checker, self.about(file_rows)))
@@ -231,7 +231,7 @@ class ReadsColumns(ReadsOneTable):
         self, part: Part, settings: TableSettings
     ) -> Iterator[tuple[Taken, list[CheckedPiece]]]:
         """Yield rows as they are kept, and what is found in those of each file."""
-        for files in partition.checked_together(part, self.table.of(settings)):
+        for files in partition.check_alike_files(part, self.table.of(settings)):
             rows = pa.concat_tables([r for _, r in files])
             taken = take(rows, files[0][0], settings, len(files) == 1)
             # What rows of several files hold is said of the first: it is added up over files.

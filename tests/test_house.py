@@ -15,8 +15,8 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 23899,
-    "statements of vbmodels": 24623,
+    "statements of flows": 23896,
+    "statements of vbmodels": 24622,
     "words of English in flows' Python": 8643,
     "words in templates": 5075,
     "files of a folder of flows": 14,

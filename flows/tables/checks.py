@@ -305,7 +305,7 @@ class Checker:
         except reading.UnreadableCells as error:
             self._unreadable(error)
             return None
-        read, wrong = reading.spelt(self.table, rows)
+        read, wrong = reading.parse_text_columns(self.table, rows)
         for name, cells in wrong.items():
             self.faults.add_rows(
                 np.flatnonzero(cells),

@@ -56,7 +56,7 @@ Where = Callable[[int], str]
 """Says where the row of a number, from 0, is."""
 
 
-def taken(
+def parse(
     column: pa.ChunkedArray | pa.Array,
     missing: Sequence[str] = (),
     semicolons: bool = False,

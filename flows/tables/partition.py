@@ -112,7 +112,7 @@ def read_header(url: str, table: Table) -> tuple[Checker, pq.FileMetaData]:
     return checker, file.metadata
 
 
-def checked(part: Part, table: Table) -> Iterator[tuple[Checker, pa.Table]]:
+def check_rows(part: Part, table: Table) -> Iterator[tuple[Checker, pa.Table]]:
     """Read and check the rows that a partition has of each file.
 
     Yields
@@ -125,16 +125,17 @@ def checked(part: Part, table: Table) -> Iterator[tuple[Checker, pa.Table]]:
         raw = read_slice(s, table, checker.faults)
         rows = pa.table({}) if raw is None else checker.read(raw)
         del raw
-        yield checker, reading.filled(table, reading.named(table, rows, s.url, s.start))
+        rows = reading.add_row_names(table, rows, s.url, s.start)
+        yield checker, reading.add_absent_columns(table, rows)
 
 
-def checked_together(part: Part, table: Table) -> Iterator[list[tuple[Checker, pa.Table]]]:
+def check_alike_files(part: Part, table: Table) -> Iterator[list[tuple[Checker, pa.Table]]]:
     """Read and check a partition's rows; yield those of neighbouring files alike in form at once.
 
-    See `checked`.
+    See `check_rows`.
     """
     group: list[tuple[Checker, pa.Table]] = []
-    for checker, rows in checked(part, table):
+    for checker, rows in check_rows(part, table):
         alike = not group or (
             group[0][1].schema == rows.schema and group[0][0].separator == checker.separator
         )

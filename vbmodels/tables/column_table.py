@@ -59,8 +59,8 @@ def column_read(
     name: str,
     rule: Rule,
     seen: Seen,
-    levels: Levels | None = None,
-    use: str | Reason = USED,
+    levels: Levels | None,
+    use: str | Reason,
     codes: bool = False,
 ) -> ColumnRead:
     """Describe a column.

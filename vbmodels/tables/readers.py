@@ -312,11 +312,10 @@ def _number(cell: Any, rule: Rule) -> float | None:
     return float(cell) if isinstance(cell, _NUMBERS) else None
 
 
-def _flag(cell: Any, rule: Rule | None = None) -> float | None:
+def _flag(cell: Any, rule: Rule) -> float | None:
     if isinstance(cell, str):
         word = cell.strip().lower()
-        yes = word == rule.yes if rule is not None and rule.yes else word in YES
-        if yes:
+        if word in ((rule.yes,) if rule.yes else YES):
             return 1.0
         return 0.0 if word in NO else None
     return float(cell) if isinstance(cell, _NUMBERS) and cell in (0, 1) else None

@@ -303,7 +303,7 @@ def read_header(file: InputFile, settings: BagSettings) -> CheckedBags:
     theirs = table.called.get("bag_id", "bag_id")
     for batch in storage.read_batches(file.url, ROWS, [theirs], footer):
         given = reading.given(table, pa.Table.from_batches([batch]))
-        cells = cast(reading.spelt(table, given)[0]["bag_id"], column)
+        cells = cast(reading.parse_text_columns(table, given)[0]["bag_id"], column)
         # Bytes that are no text are a fault that the check of the rows reports.
         runs = pc.run_end_encode(pc.fill_null(cells, "").cast(pa.binary()))
         for name, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
@@ -343,7 +343,7 @@ def check_part(part: Part, settings: BagSettings) -> tuple[pa.Table, CheckedPart
         held[file] = Held()
         if not (wanted | {*table.declared([*checker.columns])}) <= {*rows.column_names}:
             continue
-        rows = reading.filled(table, rows)
+        rows = reading.add_absent_columns(table, rows)
         own = FileRows.of(checker.faults, rows)
         held[file] = held_in(own, settings.takes_classes and "labels" in checker.columns)
         if checker.faults:

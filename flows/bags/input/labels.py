@@ -104,7 +104,7 @@ def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSetti
             return _with_other_type(file, column, kind, settings)
         are_words |= is_text(kind) and storage.CELLS not in (parquet.schema_arrow.metadata or {})
         if not _has_only_bits(parquet, column) or settings.numeric:
-            cells = mixed.taken(storage.read_table(file.url, [column])[column], settings.missing)[0]
+            cells = mixed.parse(storage.read_table(file.url, [column])[column], settings.missing)[0]
             counts += Counter(count_levels(mixed.texts(cells)).counts)
         if len(counts) > MOST_LABELS:
             break

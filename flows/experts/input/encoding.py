@@ -59,7 +59,7 @@ def raw_of(table: pa.Table, kinds: Mapping[str, Rule]) -> tuple[FloatArray, dict
     Parameters
     ----------
     table
-        Rows as `flows.tables.roles.joined` keeps them.
+        Rows as `flows.tables.roles.concat_files` keeps them.
     kinds
         How the columns to read are read.
 

@@ -103,7 +103,7 @@ def check_slices(part: Part, rules: Rules) -> tuple[list[pa.Table], list[Checked
     read, pieces = [], []
     with rules.opened():
         rows = Part(part.index, tuple(s for s in part.slices if s.start < s.stop))
-        for checker, table in partition.checked(rows, COUNTS):
+        for checker, table in partition.check_rows(rows, COUNTS):
             rules.check(table, checker.faults)
             read.append(table)
             faults = checker.faults

@@ -105,12 +105,6 @@ class ReadCounter:
         return self._files[path]
 
 
-def count_region(path: str, region: Region, settings: VariantSettings, floor: int = 0) -> Tally:
-    """Count one region of one file, as `ReadCounter.count` does."""
-    with ReadCounter(settings) as reads:
-        return reads.count(path, region, floor)
-
-
 def least_quality(settings: VariantSettings) -> int:
     """Return the least quality of a base: of two mates one is left in place with quality 0."""
     return max(settings.min_base_quality, 1)

@@ -18,7 +18,7 @@ from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
 from flows.storage.errors import StorageError
 from flows.storage.formats import converted as formats
-from flows.tables.partition import checked, cut, read_header
+from flows.tables.partition import check_rows, cut, read_header
 from tests.faults import pipelines
 from tests.flows.commands import check_file, read_part
 
@@ -71,7 +71,7 @@ def read(url, table=DOCUMENTS):
     header, _ = read_header(url, table)
     assert header.faults.listed() == ()
     (part,) = cut(storage.expand(url, storage.SUFFIXES), [header.rows], 1000, None)
-    assert not any(checker.faults for checker, _ in checked(part, table))
+    assert not any(checker.faults for checker, _ in check_rows(part, table))
     return read_part(part, table)
 
 
