@@ -409,26 +409,26 @@ class Checker:
         values = cells.flatten().to_numpy(zero_copy_only=False)
         wrong = ~((np.abs(values) <= largest) & np.isfinite(values))
         parents = np.asarray(pc.list_parent_indices(cells))
-        some = np.zeros(len(cells), bool)
+        has_number = np.zeros(len(cells), bool)
         if column.gaps:
-            some = np.bincount(parents[~np.isnan(values)], minlength=len(cells)) > 0
-            wrong &= ~np.isnan(values) | ~some[parents]
+            has_number = np.bincount(parents[~np.isnan(values)], minlength=len(cells)) > 0
+            wrong &= ~np.isnan(values) | ~has_number[parents]
         places = np.flatnonzero(wrong)
         rows, first = np.unique(parents[places], return_index=True)
-        place = dict(zip(rows.tolist(), places[first].tolist(), strict=True))
+        first_wrong = dict(zip(rows.tolist(), places[first].tolist(), strict=True))
         starts = np.searchsorted(parents, rows)
         start = dict(zip(rows.tolist(), starts.tolist(), strict=True))
         entries = cells.flatten()
 
         def expected(row: int) -> str:
-            if np.isfinite(values[place[row]]):
+            if np.isfinite(values[first_wrong[row]]):
                 return f"numbers of at most {largest:g} in size"
             return "finite numbers"
 
         def found(row: int) -> str:
-            entry = entries[place[row]].as_py()
+            entry = entries[first_wrong[row]].as_py()
             text = "null" if entry is None else str(entry).replace("nan", "NaN")
-            return f"{text} at place {place[row] - start[row] + 1}"
+            return f"{text} at place {first_wrong[row] - start[row] + 1}"
 
         remedy = "fill the gap, rescale the numbers or leave the row out"
         self.faults.add_rows(rows, name, expected, found, remedy)
@@ -480,14 +480,14 @@ def repeated_names(table: Table, file: str, names: Sequence[str]) -> list[Fault]
             f"give every {table.row} its own name",
         )
         return [*faults.listed()]
-    place, before = min(again.items())
+    later, before = min(again.items())
     theirs = table.called.get(column, column)
     more = f", and {len(again) - 1:,} more that repeat" if len(again) > 1 else ""
     return [
         Fault(
             file,
             f"a name of its own for every {table.row}",
-            f"{names[place]!r} in rows {before + 1} and {place + 1}{more}",
+            f"{names[later]!r} in rows {before + 1} and {later + 1}{more}",
             theirs,
             remedy=f"if it names no {table.row}, leave it out (--exclude {theirs})",
         )

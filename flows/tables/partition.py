@@ -86,12 +86,12 @@ def cut(
     wanted = partitions if partitions is not None else -(-total // per_partition)
     count = max(1, min(wanted, total))
     parts = []
-    place, before = 0, 0  # the first file that is not used up, and the rows before it
+    number, before = 0, 0  # the first file that is not used up, and the rows before it
     for index in range(count):
         low, high = total * index // count, total * (index + 1) // count
         slices = []
         while low < high:
-            file, n = ordered[place]
+            file, n = ordered[number]
             stop = min(high, before + n)
             if low < stop:
                 slices.append(
@@ -99,7 +99,7 @@ def cut(
                 )
                 low = stop
             if low == before + n:
-                place, before = place + 1, before + n
+                number, before = number + 1, before + n
         parts.append(Part(index, tuple(slices)))
     return parts
 

@@ -149,12 +149,12 @@ def _chosen(table: Table, rows: pa.Table) -> pa.Table:
 
 def _called(table: Table, rows: pa.Table, seen: SeenNumbers) -> pa.Table:
     if table.excluded:
-        kept = [
+        columns_kept = [
             i
             for i, name in enumerate(rows.column_names)
             if not any(matches(name, pattern) for pattern in table.excluded)
         ]
-        rows = rows.select(kept)
+        rows = rows.select(columns_kept)
     if not table.called:
         return rows
     taken: list[tuple[str, pa.ChunkedArray]] = []
@@ -189,10 +189,10 @@ def _called(table: Table, rows: pa.Table, seen: SeenNumbers) -> pa.Table:
         elif theirs in rows.column_names:
             replaced.add(theirs)
             taken += [(ours, rows.column(i)) for i in rows.schema.get_all_field_indices(theirs)]
-    kept = [i for i, name in enumerate(rows.column_names) if name not in replaced]
-    fields = [rows.schema.field(i) for i in kept]
+    columns_kept = [i for i, name in enumerate(rows.column_names) if name not in replaced]
+    fields = [rows.schema.field(i) for i in columns_kept]
     fields += [pa.field(name, column.type) for name, column in taken]
-    cells = [rows.column(i) for i in kept] + [column for _, column in taken]
+    cells = [rows.column(i) for i in columns_kept] + [column for _, column in taken]
     schema = pa.schema(fields, rows.schema.metadata)
     return pa.Table.from_arrays(cells, schema=schema)
 

@@ -97,9 +97,11 @@ class ReadCounter:
     def _opened(self, path: str, once: ExitStack) -> tuple[pysam.AlignmentFile, Sequence[str]]:
         """Return a file and its contigs, open for the partition or, of many files, for once."""
         if path not in self._files:
-            kept = len(self._files) < MOST_OPEN
-            file = (self._open if kept else once).enter_context(open_alignment(path, self.settings))
-            if not kept:
+            stays = len(self._files) < MOST_OPEN
+            file = (self._open if stays else once).enter_context(
+                open_alignment(path, self.settings)
+            )
+            if not stays:
                 return file, file.references
             self._files[path] = file, file.references
         return self._files[path]
