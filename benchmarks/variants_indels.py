@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from benchmarks.variants import fisher
 from flows.variants.calls.calls import Evidence, decide, summarise
 from flows.variants.reads.indel_alleles import AHEAD, of_positions
-from flows.variants.reads.reads import count_region, reference
+from flows.variants.reads.reads import ReadCounter, reference
 from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.slipped_bams import CONTIG, ReadScenario, write_reads
@@ -61,11 +61,12 @@ def counted(folder: Path, what: ReadScenario, length: int) -> tuple[Indels, Unit
     region = Region(CONTIG, 0, length)
     size = what.replicates
     names = [f"{s}{r + 1}.bam" for s in ("case", "control") for r in range(size)]
-    found = [count_region(str(folder / name), region, settings) for name in names]
+    with ReadCounter(settings) as reads:
+        counts = [reads.count(str(folder / name), region) for name in names]
     bases = reference(str(settings.fasta), region, AHEAD)
-    tallies = [one.indels for one in found if one.indels is not None]
+    tallies = [one.indels for one in counts if one.indels is not None]
     indels = of_positions(0, tallies, bases, length)
-    depth = np.stack([one.counts.sum(axis=(1, 2)) for one in found], axis=1).astype(np.int64)
+    depth = np.stack([one.counts.sum(axis=(1, 2)) for one in counts], axis=1).astype(np.int64)
     of = indel_units(indels, depth, np.arange(2 * size) < size)
     alleles = []
     for at, n, text in zip(indels.location, indels.length, indels.bases, strict=True):

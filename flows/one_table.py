@@ -59,12 +59,12 @@ class ReadsOneTable:
         checker, _ = partition.read_header(file.url, self.table.of(settings))
         # Which names it has is not known yet; that it has some is.
         keys = (file.url,) if checker.named else ()
-        checker.found.add(*self.column_faults(file.url, checker.columns))
-        header = Checked(checker.rows, checker.found.faults(), keys)
+        checker.faults.add(*self.column_faults(file.url, checker.columns))
+        header = Checked(checker.rows, checker.faults.listed(), keys)
         return self._of_header(header, checker, settings)
 
     def _of_header(self, header: Checked, checker: Checker, settings: Any) -> Checked:
-        return self.whole(checker.found.file, header, (), settings)
+        return self.whole(checker.faults.file, header, (), settings)
 
     def check(self, part: Part, settings: Any) -> tuple[CheckedPiece, ...]:
         """Say what is wrong in a partition's rows, and what they hold."""
@@ -122,8 +122,8 @@ class ReadsOneTable:
 
     def _read(self, part: Part, table: Table) -> tuple[list[pa.Table], tuple[CheckedPiece, ...]]:
         rows, pieces = [], []
-        for checker, file_rows in partition.checked(part, table):
-            checker.found.add(*self.column_faults(checker.found.file, checker.columns))
+        for checker, file_rows in partition.check_rows(part, table):
+            checker.faults.add(*self.column_faults(checker.faults.file, checker.columns))
             rows.append(file_rows)
             pieces.append(_piece(checker, self.about(file_rows)))
         return rows, tuple(pieces)
@@ -131,7 +131,7 @@ class ReadsOneTable:
 
 def _piece(checker: Checker, about: Any) -> CheckedPiece:
     names = json.dumps(checker.names) if checker.names else ""
-    return CheckedPiece(checker.found.file, checker.rows, checker.found.kinds, names, about)
+    return CheckedPiece(checker.faults.file, checker.rows, checker.faults.kinds, names, about)
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class ReadsColumns(ReadsOneTable):
         self, part: Part, settings: TableSettings
     ) -> Iterator[tuple[Taken, list[CheckedPiece]]]:
         """Yield rows as they are kept, and what is found in those of each file."""
-        for files in partition.checked_together(part, self.table.of(settings)):
+        for files in partition.check_alike_files(part, self.table.of(settings)):
             rows = pa.concat_tables([r for _, r in files])
             taken = take(rows, files[0][0], settings, len(files) == 1)
             # What rows of several files hold is said of the first: it is added up over files.

@@ -23,7 +23,7 @@ from flows.records import json_files
 from flows.records.runs import Parameter, RunPaths
 from flows.storage import InputFile
 from flows.tables.partition import Part
-from flows.tables.roles import LABEL, joined
+from flows.tables.roles import LABEL, concat_files
 from vbmodels.experts.additive.counts import CountAdditive
 from vbmodels.experts.additive.gaussian import GaussianAdditive
 from vbmodels.experts.additive.one_vs_rest import ClassRows, OneVersusRest, OrderedRows
@@ -51,7 +51,7 @@ class Experts(ReadsColumns, Family):
     def ingest(self, part: Part, settings: ExpertSettings, paths: RunPaths) -> Ingested:
         """Keep a partition's rows with its columns in order, and count what they hold."""
         rows = self.read_rows(part, settings)
-        table = joined(rows.taken)
+        table = concat_files(rows.taken)
         storage.write_table(paths.part("rows", part.index), table)
         about = AboutRows(contents=rows.contents)
         json_files.write(paths.part("about", part.index, "json"), about)

@@ -67,8 +67,8 @@ def save(job: Job, log: Log, trace: Trace, data: Sequence[str], local: Sequence[
 
 def candidates(job: Job) -> list[int]:
     """Return the numbers of the folders that may be checkpoints, newest first."""
-    found = names(join(job.store, "checkpoints"))
-    return sorted((int(name) for name in found if name.isdecimal()), reverse=True)
+    entries = names(join(job.store, "checkpoints"))
+    return sorted((int(name) for name in entries if name.isdecimal()), reverse=True)
 
 
 def discard(job: Job, after: int | None = None) -> None:
@@ -165,4 +165,4 @@ def _described(name: str, value: Any) -> list[tuple[str, str]]:
 
 def versions() -> dict[str, str]:
     """Return the versions that the last bits of a result may depend on."""
-    return {n: own for n, own in environment().items() if n not in ("vbflows", "cpu")}
+    return {n: version for n, version in environment().items() if n not in ("vbflows", "cpu")}

@@ -105,7 +105,7 @@ class Cluster:
         """
         self.connect_again()
         open_ = {i: self._send(function, item) for i, item in enumerate(items)}
-        found: dict[int, R] = {}
+        results: dict[int, R] = {}
         losses = [Counter[bool]() for _ in items]
         progress = on_progress or (lambda done, total: None)
         looked = able = time.monotonic()
@@ -114,19 +114,19 @@ class Cluster:
                 ended = [i for i, future in open_.items() if future.status != "pending"]
                 for i in ended:
                     try:
-                        found[i] = open_[i].result(timeout=FETCH)
+                        results[i] = open_[i].result(timeout=FETCH)
                     except Exception as error:
                         if self._is_lost(open_[i], error, items[i], losses[i]):
                             open_[i] = self._send(function, items[i])
                         continue
                     del open_[i]
-                    progress(len(found), len(items))
+                    progress(len(results), len(items))
                 if not ended:
                     time.sleep(POLL / 50)
                 if time.monotonic() - looked > POLL:
                     looked = time.monotonic()
                     able = self._look_after(function, items, open_, able)
-            return [found[i] for i in range(len(items))]
+            return [results[i] for i in range(len(items))]
         except InputError:
             self._end(open_.values())
             raise
@@ -287,12 +287,12 @@ class Cluster:
         if self.local is not None:
             return
         try:
-            found = self.sync(partial(self.client.run_on_scheduler, environment), START)
+            answer = self.sync(partial(self.client.run_on_scheduler, environment), START)
         except ClusterError:
             raise
         except Exception as error:
-            found = error
-        refuse_other(self.name, "the scheduler", found)
+            answer = error
+        refuse_other(self.name, "the scheduler", answer)
         began, limit = time.monotonic(), START
         asked = {address: self._import_on(address) for address in self.workers()}
         while coming := [a for a in self._present.keys() & asked if asked[a].status == "pending"]:
@@ -314,12 +314,12 @@ class Cluster:
         if address not in self._imports:
             return self.local is not None
         try:
-            found = self._imports[address].result(timeout=FETCH)
+            answer = self._imports[address].result(timeout=FETCH)
         except (OSError, TimeoutError, KilledWorker, CancelledError):
             return False
         except Exception as error:
-            found = error
-        refuse_other(self.name, f"worker {address}", found)
+            answer = error
+        refuse_other(self.name, f"worker {address}", answer)
         return True
 
     def _import_on(self, address: str) -> Future[Any]:

@@ -62,7 +62,7 @@ class Worker(NamedTuple):
     threads: int
     memory: int  # bytes that it may use; 0 where nothing limits it
     paused: bool = False  # whether it takes no new work, for lack of memory
-    at: Any = None  # how far its holders are: not stuck where that changes
+    progress: Any = None  # how far its holders are: not stuck where that changes
 
 
 class Lost(Exception):
@@ -143,11 +143,11 @@ class ClusterExecutor(Executor):
         self._token = uuid.uuid4().hex  # of its holders
         self._ready = False
         self._workers: dict[str, Worker] = {}
-        self._made: dict[str, Any] = {}  # Dask's futures of holders, by worker
+        self._holders: dict[str, Any] = {}  # Dask's futures of holders, by worker
         self._actors: dict[str, Any] = {}  # the holders that are ready,
         self._tasks: dict[str, Any] = {}  # and the tasks that keep their workers
         self._number: int | None = None  # sweep of the checkpoint where a roll back begins,
-        self._kept: Sequence[str] = ()  # digests of its local states,
+        self._local_digests: Sequence[str] = ()  # digests of its local states,
         self._log: list[Sweep] = []  # and the sweeps since
         self._digests: dict[int, str] = {}
         self._request: tuple[str, tuple[Any, ...]] | None = None
@@ -161,24 +161,24 @@ class ClusterExecutor(Executor):
         """Whether so much is logged since the last checkpoint that another is due."""
         return sum(nbytes(q) for q, *_ in self._log) > HEAVY
 
-    def restore(self, number: int | None, kept: Sequence[str]) -> None:
+    def restore(self, number: int | None, local_digests: Sequence[str]) -> None:
         """Take the local states of a checkpoint."""
-        self._number, self._kept, self._log = number, kept, []
+        self._number, self._local_digests, self._log = number, local_digests, []
         self._ready, self._request = False, None
         self._with_recovery(lambda: None)
 
     def digests(self) -> list[str]:
         """Return the digest of every partition's data, which must not change from here on."""
-        found = super().digests()
-        self._digests = dict(enumerate(found))
-        return found
+        digests = super().digests()
+        self._digests = dict(enumerate(digests))
+        return digests
 
     def keep(self, number: int) -> list[str]:
         """Write the local states of a sweep; from here on workers that have come are used."""
-        kept = super().keep(number)
-        self._number, self._kept, self._log = number, kept, []
+        local_digests = super().keep(number)
+        self._number, self._local_digests, self._log = number, local_digests, []
         self._ready = self._ready and self._able().keys() == self._workers.keys()
-        return kept
+        return local_digests
 
     def map(
         self,
@@ -188,19 +188,19 @@ class ClusterExecutor(Executor):
         on_progress: OnProgress | None = None,
     ) -> list[Any]:
         """Call a function on each partition, in pieces that are not repeated."""
-        found: dict[int, Any] = {}
+        results: dict[int, Any] = {}
         self._request = "map", (function, q, number)
 
         def take(value: dict[int, Any]) -> None:
-            found.update(value)
+            results.update(value)
             if on_progress is not None:
-                on_progress(len(found), self.partitions)
+                on_progress(len(results), self.partitions)
 
         def rest() -> None:
             turns = {}
             for address, ids in self.placed.items():
                 size = max(self._workers[address].threads, -(-len(ids) // PIECES))
-                left = [i for i in ids if i not in found]
+                left = [i for i in ids if i not in results]
                 turns[address] = [  # the global parameters go with the first piece
                     (function, None if a else q, number, left[a : a + size])
                     for a in range(0, len(left), size)
@@ -208,7 +208,7 @@ class ClusterExecutor(Executor):
             self._make_calls("map", turns, take)
 
         self._with_recovery(rest)
-        return [found[i] for i in range(self.partitions)]
+        return [results[i] for i in range(self.partitions)]
 
     def _sweep(self, sweep: Sweep) -> list[Any]:
         _, _, warm = sweep
@@ -217,11 +217,11 @@ class ClusterExecutor(Executor):
         long = len(self._log) > LONG and self.heavy
         if long and warm is not None:
             self.keep(warm)  # of a loop that shows no steps, or of a fit without checkpoints
-        found = self._call_all("sweep", *sweep)
-        carries = any(carries for _, carries in found) or self._log or self._kept
+        answers = self._call_all("sweep", *sweep)
+        carries = any(carries for _, carries in answers) or self._log or self._local_digests
         if carries and not isinstance(self.job.model, Rebuilding):
             self._log.append(sweep)
-        return [sums for sums, _ in found]
+        return [sums for sums, _ in answers]
 
     def _call_all(self, method: str, *args: Any) -> list[Any]:
         self._request = method, args
@@ -260,8 +260,8 @@ class ClusterExecutor(Executor):
                 until = time.monotonic() + 60.0 * failures
                 self._avoided.update(dict.fromkeys(lost.workers, until))
                 if lost.died:
-                    held = {i for a in lost.workers for i in self.placed.get(a, ())}
-                    self._suspects = (self._suspects & held) or held
+                    partitions = {i for a in lost.workers for i in self.placed.get(a, ())}
+                    self._suspects = (self._suspects & partitions) or partitions
                 if failures == BLAME:
                     self._find_deadly()
 
@@ -275,8 +275,8 @@ class ClusterExecutor(Executor):
                 address, worker = next(iter(self._workers.items()))
                 try:
                     self._make({address: [i]})
-                    own = (*args, [i]) if method == "map" else args
-                    self._make_calls(method, {address: [own]}, lambda value: None)
+                    call_args = (*args, [i]) if method == "map" else args
+                    self._make_calls(method, {address: [call_args]}, lambda value: None)
                     break
                 except Lost as lost:
                     self.drop(lost.workers)
@@ -289,9 +289,9 @@ class ClusterExecutor(Executor):
                         ) from lost
 
     def _able(self) -> dict[str, Worker]:
-        found, now = self.workers(SILENCE), time.monotonic()
-        found = {a: w for a, w in found.items() if not w.paused}
-        return {a: w for a, w in found.items() if self._avoided.get(a, 0.0) < now} or found
+        running, now = self.workers(SILENCE), time.monotonic()
+        running = {a: w for a, w in running.items() if not w.paused}
+        return {a: w for a, w in running.items() if self._avoided.get(a, 0.0) < now} or running
 
     def _await_workers(self) -> dict[str, Worker]:
         deadline, work = time.monotonic() + NO_WORKERS, None
@@ -305,11 +305,11 @@ class ClusterExecutor(Executor):
     def _make(self, placed: Mapping[str, list[int]]) -> None:
         """Make holders, and bring them to now."""
         self.open({address: self._workers[address] for address in placed})
-        kept, turns = dict(enumerate(self._kept)), {}
+        by_partition, turns = dict(enumerate(self._local_digests)), {}
         for address, ids in placed.items():
             digests = {i: self._digests.get(i) for i in ids}
-            own = {i: kept[i] for i in ids if i in kept}
-            turns[address] = [(digests, self._number, own, self._log)]
+            local_digests = {i: by_partition[i] for i in ids if i in by_partition}
+            turns[address] = [(digests, self._number, local_digests, self._log)]
         self._make_calls("take", turns, lambda value: None)
 
     def _make_calls(
@@ -352,8 +352,8 @@ class ClusterExecutor(Executor):
         limit *= 2**self._doubled
         for address in busy:
             since, before = moved[address]
-            if here[address].at != before:
-                moved[address] = now, here[address].at
+            if here[address].progress != before:
+                moved[address] = now, here[address].progress
             elif now - since > limit:
                 self._doubled += 1
                 self.restart(address)
@@ -378,7 +378,7 @@ class ClusterExecutor(Executor):
     def close(self) -> None:
         """Drop all holders; the cluster stays."""
         self._ready = False
-        self.drop(list(self._made))
+        self.drop(list(self._holders))
 
     def workers(self, silence: float) -> dict[str, Worker]:
         """Return the workers whose heart beat within so many seconds, by address."""
@@ -387,14 +387,14 @@ class ClusterExecutor(Executor):
     def open(self, workers: Mapping[str, Worker]) -> None:
         """Make a holder on each of these workers that has none."""
         alive = ("pending", "finished")
-        self.drop([a for a, made in self._made.items() if made.status not in alive])
-        for address in workers.keys() - self._made.keys():
+        self.drop([a for a, future in self._holders.items() if future.status not in alive])
+        for address in workers.keys() - self._holders.keys():
             threads = workers[address].threads
-            self._made[address] = self.cluster.make(
+            self._holders[address] = self.cluster.make(
                 address, make_holder, self.job, threads, self._token
             )
         deadline = time.monotonic() + START
-        while open_ := {a for a in workers if self._made[a].status == "pending"}:
+        while open_ := {a for a in workers if self._holders[a].status == "pending"}:
             gone = open_ - self.cluster.workers(START).keys()  # one that imports may be silent
             if gone or time.monotonic() > deadline:
                 lost = gone or open_
@@ -409,7 +409,7 @@ class ClusterExecutor(Executor):
     def _actor(self, address: str) -> Any:
         try:
             with self.cluster.client.as_current():
-                return self._made[address].result(timeout=REACH)
+                return self._holders[address].result(timeout=REACH)
         except (OSError, TimeoutError, RuntimeError, KilledWorker) as error:
             raise Lost(f"{address} took no holder: {error!r}", {address}, False) from error
         except Exception as error:
@@ -420,8 +420,8 @@ class ClusterExecutor(Executor):
     async def _reachable(self, workers: Iterable[str]) -> bool:
         """Whether this process can reach the workers itself; else the scheduler passes on."""
         calls = [asyncio.wait_for(self.cluster.client.rpc(a).identity(), REACH) for a in workers]
-        found = await asyncio.gather(*calls, return_exceptions=True)
-        return not any(isinstance(one, BaseException) for one in found)
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        return not any(isinstance(answer, BaseException) for answer in answers)
 
     def call(self, method: str, args: Mapping[str, tuple[Any, ...]]) -> dict[str, Future[Answer]]:
         """Call a method of holders, by address."""
@@ -445,9 +445,11 @@ class ClusterExecutor(Executor):
 
     def drop(self, workers: Iterable[str]) -> None:
         """Forget holders now: actors are in cycles, which wait for Python's collector."""
-        dropped = [self._made.pop(address) for address in list(workers) if address in self._made]
-        dropped += [self._tasks.pop(a) for a in self._tasks.keys() - self._made.keys()]
-        self._actors = {a: actor for a, actor in self._actors.items() if a in self._made}
+        dropped = [
+            self._holders.pop(address) for address in list(workers) if address in self._holders
+        ]
+        dropped += [self._tasks.pop(a) for a in self._tasks.keys() - self._holders.keys()]
+        self._actors = {a: actor for a, actor in self._actors.items() if a in self._holders}
         with suppress(Exception):  # of a client that has lost its scheduler
             self.cluster.client.cancel(dropped, force=True)
 

@@ -190,15 +190,15 @@ def _await_workers(cluster: Cluster, remedy: str, number: int = 1) -> None:
     A cluster may start one once there is work.
     """
     last, first, work = time.monotonic() + NO_WORKERS, None, None
-    while len(found := cluster.workers()) < number and time.monotonic() < last:
-        if found:
+    while len(workers := cluster.workers()) < number and time.monotonic() < last:
+        if workers:
             first = first or time.monotonic()
             last = min(last, first + OTHERS)  # others take part from a checkpoint after they come
         elif cluster.local is None and work is None:
             work = cluster.submit("awake", int)
             log.warning(f"{cluster.name} has no workers; waiting up to {NO_WORKERS:.0f} s for some")
         time.sleep(POLL / 5)
-    if not found:
+    if not workers:
         raise ClusterLost(f"{cluster.name} had no workers for {NO_WORKERS:.0f} s; {remedy}")
 
 
@@ -332,8 +332,8 @@ class Connection(ssl.SSLSocket):
             raise
 
 
-def isolate(given: dict[str, Any]) -> dict[str, Any]:
+def isolate(arguments: dict[str, Any]) -> dict[str, Any]:
     """Let connections with these arguments not break others; without TLS they have no context."""
-    if given.get("ssl_context") is not None:
-        given["ssl_context"].sslsocket_class = Connection
-    return given
+    if arguments.get("ssl_context") is not None:
+        arguments["ssl_context"].sslsocket_class = Connection
+    return arguments

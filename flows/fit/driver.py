@@ -70,12 +70,12 @@ def run_fit(
     """
     if executor.job is not job:
         raise ValueError("the executor was made for another job than the one to fit")
-    with claim(job.store, job.run_id) as held:
+    with claim(job.store, job.run_id) as lock:
         for attempts_left in reversed(range(KEPT + 1)):
             try:
                 fit = _Fit(job, executor, resume)
                 for step in fit.driver:
-                    held.check()
+                    lock.check()
                     progress = fit.record(step)
                     if on_step is not None:
                         on_step(progress)
@@ -145,8 +145,8 @@ class _Fit:
         """Make a checkpoint after a sweep where one is due and the fit goes on."""
         if self.driver.converged or not (self._is_due(number) or self.executor.heavy):
             return
-        kept = self.executor.keep(number)
-        checkpoint.save(self.job, self.driver.log(), self._trace(), self.data, kept)
+        local_digests = self.executor.keep(number)
+        checkpoint.save(self.job, self.driver.log(), self._trace(), self.data, local_digests)
         self.saved, self.saved_at = number, time.perf_counter()
 
     def _is_due(self, number: int) -> bool:

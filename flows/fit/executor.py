@@ -35,7 +35,7 @@ class Executor(ABC):
         """Call a method of every `Holder`; return what each returns."""
 
     @abstractmethod
-    def restore(self, number: int | None, kept: Sequence[str]) -> None:
+    def restore(self, number: int | None, local_digests: Sequence[str]) -> None:
         """Take the local states of a checkpoint, by their digests; raise `DamagedCheckpoint`."""
 
     @abstractmethod
@@ -59,8 +59,8 @@ class Executor(ABC):
 
     def digests(self) -> list[str]:
         """Return the digest of every partition's data."""
-        found = merged(self._call_all("digests"))
-        return [found[i] for i in range(self.partitions)]
+        digests = merged(self._call_all("digests"))
+        return [digests[i] for i in range(self.partitions)]
 
     def observe(self) -> Any:
         """Return the sum of the statistics that are needed before the first sweep."""
@@ -80,8 +80,8 @@ class Executor(ABC):
         """Write the local states of a sweep into its checkpoint; return their digests, if any."""
         if isinstance(self.job.model, Rebuilding):
             return []
-        found = merged(self._call_all("keep", number))
-        return [found.get(i, "") for i in range(self.partitions)] if found else []
+        digests = merged(self._call_all("keep", number))
+        return [digests.get(i, "") for i in range(self.partitions)] if digests else []
 
 
 class InProcess(Executor):
@@ -95,11 +95,11 @@ class InProcess(Executor):
         self.memory, self.threads = memory, threads
         self.restore(None, ())
 
-    def restore(self, number: int | None, kept: Sequence[str]) -> None:
+    def restore(self, number: int | None, local_digests: Sequence[str]) -> None:
         """Take the local states of a checkpoint."""
         self.holder = Holder(self.job, self.threads, self.memory)
         digests: dict[int, str | None] = dict.fromkeys(range(self.partitions))
-        self.holder.take(digests, number, dict(enumerate(kept)), ())
+        self.holder.take(digests, number, dict(enumerate(local_digests)), ())
 
     def map(
         self,
@@ -130,9 +130,9 @@ class InProcess(Executor):
             return [getattr(self.holder, method)(*args)]
 
 
-def merged(found: Sequence[Mapping[Any, Any]]) -> dict[Any, Any]:
+def merged(mappings: Sequence[Mapping[Any, Any]]) -> dict[Any, Any]:
     """Return all pairs of some mappings."""
-    return {key: value for each in found for key, value in each.items()}
+    return {key: value for mapping in mappings for key, value in mapping.items()}
 
 
 def in_threads(

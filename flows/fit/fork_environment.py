@@ -29,8 +29,8 @@ def _say(kind: type[BaseException], error: BaseException, trace: TracebackType |
     last = trace
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    place = "" if last is None else last.tb_frame.f_globals.get("__name__", "")
-    if kind is not FileNotFoundError or place != "multiprocessing.synchronize":
+    module = "" if last is None else last.tb_frame.f_globals.get("__name__", "")
+    if kind is not FileNotFoundError or module != "multiprocessing.synchronize":
         sys.__excepthook__(kind, error, trace)
 
 

@@ -89,13 +89,13 @@ class Holder:
         self,
         digests: Mapping[int, str | None],
         number: int | None,
-        kept: Mapping[int, str],
+        local_digests: Mapping[int, str],
         sweeps: Sequence[Sweep],
     ) -> None:
         """Hold these partitions: read their local states of a checkpoint, run the sweeps since.
 
-        ``digests`` says what the data must be where that is known, ``kept`` the local states of
-        sweep ``number`` in its checkpoint.
+        ``digests`` says what the data must be where that is known, ``local_digests``
+        the local states of sweep ``number`` in its checkpoint.
         """
         self._digests = {i: digest for i, digest in digests.items() if digest is not None}
         self._locals, self.size = {i: {} for i in sorted(digests)}, len(digests)
@@ -104,21 +104,21 @@ class Holder:
         steps = [(aligned(q), *rest) for q, *rest in sweeps]
 
         def restore(i: int) -> None:
-            if number is not None and kept.get(i):
-                self._locals[i] = {number: self._kept(i, number, kept[i])}
-            for q, at, warm in steps:
-                self._step(q, at, warm, i, sums=False)
+            if number is not None and local_digests.get(i):
+                self._locals[i] = {number: self._read_local(i, number, local_digests[i])}
+            for q, sweep, warm in steps:
+                self._step(q, sweep, warm, i, sums=False)
 
         list(self._each(self._locals, restore))
 
     def observe(self) -> dict[Subtree, Any]:
         """Return the sums of the statistics that are needed before the first sweep."""
 
-        def one(i: int) -> Any:
+        def observe(i: int) -> Any:
             with self._working_on(i):
                 return self.job.model.observe(self._batch(i))
 
-        return {tree: tree_sum(self._each(ids, one)) for tree, ids in self._subtrees()}
+        return {tree: tree_sum(self._each(ids, observe)) for tree, ids in self._subtrees()}
 
     def digests(self) -> dict[int, str]:
         """Return the digest of every partition's data."""
@@ -132,9 +132,9 @@ class Holder:
 
     def sweep(self, q: Any, number: int, warm: int | None) -> tuple[dict[Subtree, Any], bool]:
         """Run local steps; return the sums of statistics, and whether there are local states."""
-        one, sums = partial(self._step, aligned(q), number, warm), {}
+        local_step, sums = partial(self._step, aligned(q), number, warm), {}
         for tree, ids in self._subtrees():
-            sums[tree] = tree_sum(self._each(ids, one))
+            sums[tree] = tree_sum(self._each(ids, local_step))
         return sums, any(states[number] is not None for states in self._locals.values())
 
     def keep(self, number: int) -> dict[int, str]:
@@ -158,12 +158,12 @@ class Holder:
         """Return ``function(model, q, batch, local, index)``; without q, with the one before."""
         q = self._q = self._q if q is None else aligned(q)
 
-        def one(i: int) -> Any:
+        def call(i: int) -> Any:
             with self._working_on(i):
                 local = None if number is None else self._local(i, number, q)
                 return function(self.job.model, q, self._batch(i), local, i)
 
-        return dict(zip(ids, self._each(ids, one), strict=True))
+        return dict(zip(ids, self._each(ids, call), strict=True))
 
     def close(self) -> None:
         """End the threads; what has begun ends first."""
@@ -189,7 +189,7 @@ class Holder:
             raise LookupError(f"partition {i} has no local state of sweep {number}")
         return states.get(number)  # none where the model carries nothing from sweep to sweep
 
-    def _kept(self, i: int, number: int, digest: str) -> State:
+    def _read_local(self, i: int, number: int, digest: str) -> State:
         """Read a local state of a checkpoint."""
         url = local_url(self.job.store, number, i)
         try:
@@ -202,17 +202,17 @@ class Holder:
 
     def _batch(self, i: int) -> Any:
         """Return a partition's data, from memory or from where they are stored."""
-        url, found = self.job.partitions[i], self._parts.get(i)
-        if found is None:
+        url, part = self.job.partitions[i], self._parts.get(i)
+        if part is None:
             content = storage.read_bytes(url)
-            found = aligned(state_of(content, self.job.batch, url)), digest_of(content)
-            size = nbytes(found[0])
+            part = aligned(state_of(content, self.job.batch, url)), digest_of(content)
+            size = nbytes(part[0])
             with self._lock:
                 self.reads += 1
                 if self.held + size <= self.memory:
-                    self._parts[i] = found
+                    self._parts[i] = part
                     self.held += size
-        batch, digest = found
+        batch, digest = part
         if self._digests.setdefault(i, digest) != digest:
             raise RunError(
                 f"partition {i} ({url}) changed during the fit; leave a run's files alone, and "
@@ -225,9 +225,9 @@ class Holder:
         for low, high in cover(list(self._locals), 0, len(self.job.partitions)):
             yield (low, high), range(low, high)
 
-    def _each(self, ids: Iterable[int], one: Callable[[int], Any]) -> Iterator[Any]:
+    def _each(self, ids: Iterable[int], function: Callable[[int], Any]) -> Iterator[Any]:
         """Work on partitions, one after the other or in threads; results are in their order."""
-        return map(one, ids) if self._pool is None else self._pool.map(one, ids)
+        return map(function, ids) if self._pool is None else self._pool.map(function, ids)
 
     @contextmanager
     def _working_on(self, i: int) -> Iterator[None]:

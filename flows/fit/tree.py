@@ -19,17 +19,17 @@ def _middle(low: int, high: int) -> int:
     return low + (1 << ((high - low - 1).bit_length() - 1))
 
 
-def cover(held: Sequence[int], low: int, high: int) -> list[Subtree]:
+def cover(leaves: Sequence[int], low: int, high: int) -> list[Subtree]:
     """Return the largest subtrees of the tree over [low, high) whose leaves are all held.
 
     >>> cover([0, 1, 2, 3, 5], 0, 6)
     [(0, 4), (5, 6)]
     """
-    inside = bisect_left(held, high) - bisect_left(held, low)
+    inside = bisect_left(leaves, high) - bisect_left(leaves, low)
     if inside in (0, high - low):
         return [(low, high)] if inside else []
     middle = _middle(low, high)
-    return cover(held, low, middle) + cover(held, middle, high)
+    return cover(leaves, low, middle) + cover(leaves, middle, high)
 
 
 def finish(sums: Mapping[Subtree, Any], low: int, high: int) -> Any:
@@ -52,13 +52,13 @@ def place(n: int, threads: Mapping[str, int], homes: Mapping[int, str]) -> dict[
     total, size = sum(threads.values()), 1
     while 2 * size * CHUNKS * total <= n:
         size *= 2
-    room = {worker: n * own / total for worker, own in threads.items()}
+    room = {worker: n * count / total for worker, count in threads.items()}
     placed: dict[str, list[int]] = {worker: [] for worker in threads}
     chunks = [range(start, min(start + size, n)) for start in range(0, n, size)]
     for at_home in (True, False):
         for chunk in list(chunks):
-            own = [homes[chunk[0]]] if chunk[0] in homes else []
-            able = [w for w in (own if at_home else threads) if room.get(w, 0) >= len(chunk) / 2]
+            home = [homes[chunk[0]]] if chunk[0] in homes else []
+            able = [w for w in (home if at_home else threads) if room.get(w, 0) >= len(chunk) / 2]
             if at_home and not able:
                 continue
             worker = able[0] if able else max(room, key=room.__getitem__)

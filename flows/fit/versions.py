@@ -58,17 +58,17 @@ class Wanted(NamedTuple):
     environment: Mapping[str, str]
     loaded: frozenset[str]  # packages that are used here, so that a worker may not lack them
 
-    def refuse_other(self, place: str, theirs: Mapping[str, str]) -> None:
-        """Raise `ClusterError` naming all packages in which a place differs."""
+    def refuse_other(self, peer: str, theirs: Mapping[str, str]) -> None:
+        """Raise `ClusterError` naming all packages in which the process ``peer`` differs."""
         ours = self.environment
         known = {name: ours[name] for name in ours.keys() - self.loaded} | dict(theirs)
-        if found := [n for n in ours if n != "cpu" and known.get(n) != ours[n]]:
+        if different := [n for n in ours if n != "cpu" and known.get(n) != ours[n]]:
             there, here = (
-                ", ".join(f"{name} {where.get(name, 'not at all')}" for name in found)
+                ", ".join(f"{name} {where.get(name, 'not at all')}" for name in different)
                 for where in (theirs, ours)
             )
             raise ClusterError(
-                f"{place} of {self.cluster} has {there}; this process has {here}; install the same "
+                f"{peer} of {self.cluster} has {there}; this process has {here}; install the same "
                 "versions everywhere"
             )
 
@@ -82,14 +82,14 @@ def environment() -> dict[str, str]:
     for package in (Path(vbmodels.__file__).parent, Path(__file__).parents[1]):
         for path in sorted(package.rglob("*.py")):
             source.update(path.relative_to(package.parent).as_posix().encode() + path.read_bytes())
-    found = {
+    versions = {
         "python": "{}.{}".format(*sys.version_info),  # its minor release matters
         "vbflows": f"of source {source.hexdigest()[:12]}",
     }
     for name in PACKAGES:
         with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found | {"cpu": simd or platform.machine()}
+            versions[name] = metadata.version(name)
+    return versions | {"cpu": simd or platform.machine()}
 
 
 def wanted(cluster: str) -> Wanted:
@@ -107,28 +107,28 @@ def environment_with(modules: Sequence[str], _after: object) -> dict[str, str]:
     return environment()
 
 
-def refuse_other(cluster: str, place: str, theirs: Any) -> None:
-    """Raise `ClusterError` naming what a place lacks, or all packages in which it differs.
+def refuse_other(cluster: str, peer: str, theirs: Any) -> None:
+    """Raise `ClusterError` naming what process ``peer`` lacks, or all packages in which it differs.
 
     ``theirs`` is its `environment`, or what it raised when it was to return that.
     """
     if isinstance(theirs, BaseException):
         missing = re.search(r"No module named \W*([\w.]+)", first_line(theirs))
         raise ClusterError(
-            f"{place} of {cluster} lacks the package {missing[1]!r}; install vbflows on the "
+            f"{peer} of {cluster} lacks the package {missing[1]!r}; install vbflows on the "
             "scheduler and every worker"
             if missing
-            else f"{place} of {cluster} refuses work: {first_line(theirs)}"
+            else f"{peer} of {cluster} refuses work: {first_line(theirs)}"
         )
-    wanted(cluster).refuse_other(place, theirs)
+    wanted(cluster).refuse_other(peer, theirs)
     if environment()["cpu"] != theirs.get("cpu"):
-        _warn_of_processor(place)
+        _warn_of_processor(peer)
 
 
 @cache
-def _warn_of_processor(place: str) -> None:
-    """Warn once of each place."""
+def _warn_of_processor(peer: str) -> None:
+    """Warn once of each process."""
     log.warning(
-        f"{place} has another type of processor than this process: the last bits of a result "
+        f"{peer} has another type of processor than this process: the last bits of a result "
         "may differ by worker"
     )

@@ -76,7 +76,7 @@ def _number(text: str | None, kind: pa.DataType) -> Any:
 
 def _yes_or_no(cells: pa.ChunkedArray) -> pa.ChunkedArray:
     words = pc.utf8_lower(pc.utf8_trim_whitespace(cells))
-    yes, no = (pc.is_in(words, value_set=pa.array(some)) for some in (YES, NO))
+    yes, no = (pc.is_in(words, value_set=pa.array(words_of_kind)) for words_of_kind in (YES, NO))
     return pc.if_else(yes, True, pc.if_else(no, False, pa.scalar(None, pa.bool_())))
 
 

@@ -1,7 +1,7 @@
 """Whether rows are what a table declares: every fault with its row, added up over partitions.
 
 What only one family knows of its rows it looks for itself, in the rows that a `Checker` hands on,
-and reports in the same place (`Checker.found`)."""
+and reports in the same place (`Checker.faults`)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 EXACT = 2**53  # below it a float differs from its neighbours by less than one
 
-Said = str | Callable[..., str]
+Wording = str | Callable[..., str]
 """A part of a sentence: the same for all rows, or made from the number of one."""
 
 
 def broken_rules(
     cells: pa.ChunkedArray, column: Column
-) -> Iterator[tuple[BoolArray, str, Said, str | None]]:
+) -> Iterator[tuple[BoolArray, str, Wording, str | None]]:
     """Yield which cells break each rule for single values, and how that is said."""
     present = np.asarray(cells.is_valid())
 
@@ -131,7 +131,7 @@ def faults_of(kinds: Kinds) -> tuple[Fault, ...]:
     return tuple(fault for kind in kinds.values() for fault in kind.listed())
 
 
-class Found:
+class FileFaults:
     """Faults in rows of a file: of each kind the first ones, and how many.
 
     Attributes
@@ -167,12 +167,12 @@ class Found:
                 repr(replace(fault, row=None)), Kind([replace(fault, column=name)], 0, 1, "none")
             )
 
-    def rows(
+    def add_rows(
         self,
         rows: Sequence[int] | IntArray,
         column: str | None,
-        expected: Said,
-        found: Said,
+        expected: Wording,
+        found: Wording,
         remedy: str | None = None,
         most: int = MAX_ROWS,
         count: int | None = None,
@@ -188,8 +188,8 @@ class Found:
         faults = [
             Fault(
                 self.file,
-                _said(expected, row),
-                _said(found, row),
+                _words_of(expected, row),
+                _words_of(found, row),
                 self.called.get(column or "", column),
                 self.number_of(row),
                 remedy,
@@ -199,13 +199,13 @@ class Found:
         more = (len(rows) if count is None else count) - len(faults)
         self.kinds = add_up([self.kinds, {name: Kind(faults, more, most, rest)}])
 
-    def faults(self) -> tuple[Fault, ...]:
+    def listed(self) -> tuple[Fault, ...]:
         """List them, kind by kind."""
         return faults_of(self.kinds)
 
 
-def _said(part: Said, row: int) -> str:
-    return part if isinstance(part, str) else part(row)
+def _words_of(wording: Wording, row: int) -> str:
+    return wording if isinstance(wording, str) else wording(row)
 
 
 class Checker:
@@ -213,8 +213,8 @@ class Checker:
 
     Attributes
     ----------
-    found
-        The faults so far.
+    faults
+        Those so far.
     rows
         The number of rows.
     columns
@@ -236,7 +236,7 @@ class Checker:
             Numbers of the rows in the file, from 0, or only that of the first.
         """
         self.table = table
-        self.found = Found(file, rows_of, table.called)
+        self.faults = FileFaults(file, rows_of, table.called)
         self.rows = 0
         self.columns: tuple[str, ...] = ()
         self.separator = ""  # of columns, in a file of text
@@ -252,7 +252,7 @@ class Checker:
     @property
     def where(self) -> Callable[[int], str]:
         """Says where a row is."""
-        return row_of(self.found.file, self.found.rows_of)
+        return row_of(self.faults.file, self.faults.rows_of)
 
     def read_header(self, header: pa.Table, rows: int) -> None:
         """Check what a file's footer says.
@@ -264,9 +264,9 @@ class Checker:
         if parsed is not None:
             self._head(parsed[0])
         if not rows:
-            self.found.add(
+            self.faults.add(
                 Fault(
-                    self.found.file,
+                    self.faults.file,
                     f"at least one {self.table.row}",
                     "0 rows",
                     remedy="leave the file out or fill it",
@@ -287,8 +287,8 @@ class Checker:
 
     def _head(self, rows: pa.Table) -> set[str | None]:
         """Report columns that are missing or cannot be read; return the latter."""
-        faults = reading.faults(self.table, rows.schema, self.found.file, self._theirs)
-        self.found.add(*faults)
+        faults = reading.faults(self.table, rows.schema, self.faults.file, self._theirs)
+        self.faults.add(*faults)
         self.columns = tuple(rows.column_names)
         return {fault.column for fault in faults}
 
@@ -305,9 +305,9 @@ class Checker:
         except reading.UnreadableCells as error:
             self._unreadable(error)
             return None
-        read, wrong = reading.spelt(self.table, rows)
+        read, wrong = reading.parse_text_columns(self.table, rows)
         for name, cells in wrong.items():
-            self.found.rows(
+            self.faults.add_rows(
                 np.flatnonzero(cells),
                 name,
                 words_for(read[name].type, self.table.separator),
@@ -327,7 +327,7 @@ class Checker:
             expected += f", with a decimal {sign} as in the first rows"
             remedy = f"write a column's numbers in one way, or --set decimal={error.other}"
         cell, count = shown(error.cell), error.count
-        self.found.rows([error.row], error.column, expected, cell, remedy, 1, count, "cells")
+        self.faults.add_rows([error.row], error.column, expected, cell, remedy, 1, count, "cells")
 
     def _read(self, rows: pa.Table, wrong: set[str | None]) -> pa.Table:
         read: dict[str, pa.ChunkedArray | pa.Array] = {}
@@ -340,7 +340,7 @@ class Checker:
                 read[name] = cast(sound, column)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 found = f"{rows[name].type}: {str(error).splitlines()[0]}"
-                self.found.add(Fault(self.found.file, f"type {column.arrow}", found, name))
+                self.faults.add(Fault(self.faults.file, f"type {column.arrow}", found, name))
                 continue
             self._filled(read[name], column, name)
         self._require_one_of(read)
@@ -356,7 +356,7 @@ class Checker:
             column.validate(full=True)
         except pa.ArrowInvalid:
             rows = [row for row in range(len(column)) if not _readable(column, row)]
-            self.found.rows(
+            self.faults.add_rows(
                 rows, name, "text in UTF-8", "bytes that are none", "write the file again in UTF-8"
             )
             return bool(rows)
@@ -370,7 +370,7 @@ class Checker:
             # Of a column of measurements one row says as much as twenty.
             measured = of_codes(column) and 2 * len(rows) > max(len(cells), 2 * MAX_ROWS)
             most = 1 if measured else MAX_ROWS
-            self.found.rows(rows, name, expected, found, remedy, most)
+            self.faults.add_rows(rows, name, expected, found, remedy, most)
             refused |= wrong
         if not refused.any():
             return cells
@@ -380,7 +380,7 @@ class Checker:
         """Report names that are missing, and of gaps in lists."""
         if column.names:
             empty = np.flatnonzero(pc.equal(pc.fill_null(cells, ""), ""))
-            self.found.rows(
+            self.faults.add_rows(
                 empty,
                 name,
                 f"the name of a {column.names}",
@@ -395,7 +395,7 @@ class Checker:
             else:
                 wrong = np.asarray(pc.is_null(cells.flatten()))
                 rows = np.unique(np.asarray(pc.list_parent_indices(cells))[wrong])
-                self.found.rows(
+                self.faults.add_rows(
                     rows,
                     name,
                     "a list without nulls",
@@ -409,29 +409,29 @@ class Checker:
         values = cells.flatten().to_numpy(zero_copy_only=False)
         wrong = ~((np.abs(values) <= largest) & np.isfinite(values))
         parents = np.asarray(pc.list_parent_indices(cells))
-        some = np.zeros(len(cells), bool)
+        has_number = np.zeros(len(cells), bool)
         if column.gaps:
-            some = np.bincount(parents[~np.isnan(values)], minlength=len(cells)) > 0
-            wrong &= ~np.isnan(values) | ~some[parents]
+            has_number = np.bincount(parents[~np.isnan(values)], minlength=len(cells)) > 0
+            wrong &= ~np.isnan(values) | ~has_number[parents]
         places = np.flatnonzero(wrong)
         rows, first = np.unique(parents[places], return_index=True)
-        place = dict(zip(rows.tolist(), places[first].tolist(), strict=True))
+        first_wrong = dict(zip(rows.tolist(), places[first].tolist(), strict=True))
         starts = np.searchsorted(parents, rows)
         start = dict(zip(rows.tolist(), starts.tolist(), strict=True))
         entries = cells.flatten()
 
         def expected(row: int) -> str:
-            if np.isfinite(values[place[row]]):
+            if np.isfinite(values[first_wrong[row]]):
                 return f"numbers of at most {largest:g} in size"
             return "finite numbers"
 
         def found(row: int) -> str:
-            entry = entries[place[row]].as_py()
+            entry = entries[first_wrong[row]].as_py()
             text = "null" if entry is None else str(entry).replace("nan", "NaN")
-            return f"{text} at place {place[row] - start[row] + 1}"
+            return f"{text} at place {first_wrong[row] - start[row] + 1}"
 
         remedy = "fill the gap, rescale the numbers or leave the row out"
-        self.found.rows(rows, name, expected, found, remedy)
+        self.faults.add_rows(rows, name, expected, found, remedy)
 
     def _require_one_of(self, read: Mapping[str, pa.Array]) -> None:
         """Report rows that have none of two columns."""
@@ -439,7 +439,7 @@ class Checker:
         there = [name for name in either.columns if name in read] if either else []
         if either and there:
             missing = np.all([np.asarray(read[name].is_null()) for name in there], axis=0)
-            self.found.rows(
+            self.faults.add_rows(
                 np.flatnonzero(missing),
                 there[0],
                 f"a {' or '.join(either.columns)}",
@@ -453,7 +453,7 @@ class Checker:
         if not other or other not in read:
             return
         lengths, wanted = (lengths_of(read[column]) for column in (name, other))
-        self.found.rows(
+        self.faults.add_rows(
             np.flatnonzero((lengths >= 0) & (lengths != wanted)),
             name,
             lambda row: f"{max(wanted[row], 0)} entries, one for each of the {other}",
@@ -470,24 +470,24 @@ def repeated_names(table: Table, file: str, names: Sequence[str]) -> list[Fault]
     again = seen_before(names)
     if table.id is None or not again:
         return []
-    faults, column = Found(file, called=table.called), table.id.name
+    faults, column = FileFaults(file, called=table.called), table.id.name
     if table.others is None:
-        faults.rows(
+        faults.add_rows(
             list(again),
             column,
             "a name used once",
             lambda row: f"{names[row]!r}, which row {again[row] + 1} has too",
             f"give every {table.row} its own name",
         )
-        return [*faults.faults()]
-    place, before = min(again.items())
+        return [*faults.listed()]
+    later, before = min(again.items())
     theirs = table.called.get(column, column)
     more = f", and {len(again) - 1:,} more that repeat" if len(again) > 1 else ""
     return [
         Fault(
             file,
             f"a name of its own for every {table.row}",
-            f"{names[place]!r} in rows {before + 1} and {place + 1}{more}",
+            f"{names[later]!r} in rows {before + 1} and {later + 1}{more}",
             theirs,
             remedy=f"if it names no {table.row}, leave it out (--exclude {theirs})",
         )

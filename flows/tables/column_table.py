@@ -249,8 +249,8 @@ def declared(
     for name, count in has.items():
         whole = next((p for p in ours if name != p and matches(name, p)), name)
         kind, use = ours.get(name, ours.get(whole, none))
-        some = f"in {count:,} of {len(files):,} files" if count < len(files) else ""
-        columns.append(ColumnRead.of(name, kind, None, some, use))
+        extent = f"in {count:,} of {len(files):,} files" if count < len(files) else ""
+        columns.append(ColumnRead.of(name, kind, None, extent, use))
     return tuple(columns)
 
 

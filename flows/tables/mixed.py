@@ -56,7 +56,7 @@ Where = Callable[[int], str]
 """Says where the row of a number, from 0, is."""
 
 
-def taken(
+def parse(
     column: pa.ChunkedArray | pa.Array,
     missing: Sequence[str] = (),
     semicolons: bool = False,
@@ -222,10 +222,10 @@ def _seen_cells(
                 examples |= _first(values, decimals)
     if not plain.all():
         rest = values.filter(pa.array(~plain))
-        (others, with_comma), more = _seen_decorated(rest, counts[~plain])
-        more["dot_groups"] = more.get("dot_groups", 0) + fields.get("dot_groups", 0)
-        examples = more.pop("examples") | examples
-        fields |= more
+        (others, with_comma), decorated = _seen_decorated(rest, counts[~plain])
+        decorated["dot_groups"] = decorated.get("dot_groups", 0) + fields.get("dot_groups", 0)
+        examples = decorated.pop("examples") | examples
+        fields |= decorated
         point += int(fields.pop("point"))
         comma += int(fields.pop("comma"))
         numbers = numbers.copy()
@@ -267,8 +267,8 @@ def _seen_decorated(
 
     The former with a decimal point where a cell allows it, and with a decimal comma.
     """
-    some = pc.any(pc.match_substring_regex(rest, "[0-9]")).as_py()
-    parts = _parts(rest) if some else None
+    with_digits = pc.any(pc.match_substring_regex(rest, "[0-9]")).as_py()
+    parts = _parts(rest) if with_digits else None
     if parts is None or parts.null_count == len(rest):
         none = np.full(len(rest), np.nan)
         return (none, none), {"point": 0, "comma": 0, "examples": {}, **_seen_words(rest, counts)}

@@ -102,10 +102,10 @@ def shown_names(names: Sequence[str]) -> list[str]:
     plain = [html.unescape(re.sub("<[^<>]*>", " ", name)) for name in names]
     plain = [" ".join(name.replace("–", "-").replace("—", "-").split()) for name in plain]
     starts = [[name[: match.end()] for match in _BREAKS.finditer(name)] for name in plain]
-    common = Counter(start for some in starts for start in some if len(start) >= LEAST_COMMON)
+    common = Counter(start for heads in starts for start in heads if len(start) >= LEAST_COMMON)
     endings = []
-    for name, some in zip(plain, starts, strict=True):
-        start = max((s for s in some if common[s] > 1), key=len, default="")
+    for name, heads in zip(plain, starts, strict=True):
+        start = max((s for s in heads if common[s] > 1), key=len, default="")
         rest = name[len(start) :].lstrip("- ")
         endings.append(rest.removesuffix("]") if start.endswith("[") else rest)
     counts = Counter(endings)
@@ -148,10 +148,10 @@ def shared_names(table: Table, files: Sequence[str], names: Sequence[Sequence[st
         places, file = list(group), files[order[number]]
         column = None if table.id is None else table.id.name
         if len(places) > _FEW_NAMES:
-            some = ", ".join(repr(every[place]) for place in places[:_FEW_NAMES])
+            examples = ", ".join(repr(every[place]) for place in places[:_FEW_NAMES])
             others = sorted({earlier(place) for place in places})
             has = f"{others[0]} has" if len(others) == 1 else f"{len(others)} other files have"
-            found = f"{len(places):,} names that {has} too: {some}, ..."
+            found = f"{len(places):,} names that {has} too: {examples}, ..."
             faults.append(Fault(file, once, found, column, remedy=remedy))
             continue
         faults += [

@@ -16,7 +16,7 @@ from flows import storage
 from flows.faults import Fault
 from flows.storage import InputFile
 from flows.tables import reading
-from flows.tables.checks import Checker, Found
+from flows.tables.checks import Checker, FileFaults
 from flows.tables.table import Table
 
 
@@ -86,12 +86,12 @@ def cut(
     wanted = partitions if partitions is not None else -(-total // per_partition)
     count = max(1, min(wanted, total))
     parts = []
-    place, before = 0, 0  # the first file that is not used up, and the rows before it
+    number, before = 0, 0  # the first file that is not used up, and the rows before it
     for index in range(count):
         low, high = total * index // count, total * (index + 1) // count
         slices = []
         while low < high:
-            file, n = ordered[place]
+            file, n = ordered[number]
             stop = min(high, before + n)
             if low < stop:
                 slices.append(
@@ -99,7 +99,7 @@ def cut(
                 )
                 low = stop
             if low == before + n:
-                place, before = place + 1, before + n
+                number, before = number + 1, before + n
         parts.append(Part(index, tuple(slices)))
     return parts
 
@@ -112,7 +112,7 @@ def read_header(url: str, table: Table) -> tuple[Checker, pq.FileMetaData]:
     return checker, file.metadata
 
 
-def checked(part: Part, table: Table) -> Iterator[tuple[Checker, pa.Table]]:
+def check_rows(part: Part, table: Table) -> Iterator[tuple[Checker, pa.Table]]:
     """Read and check the rows that a partition has of each file.
 
     Yields
@@ -122,19 +122,20 @@ def checked(part: Part, table: Table) -> Iterator[tuple[Checker, pa.Table]]:
     """
     for s in part.slices:
         checker = Checker(table, s.url, s.start)
-        raw = read_slice(s, table, checker.found)
+        raw = read_slice(s, table, checker.faults)
         rows = pa.table({}) if raw is None else checker.read(raw)
         del raw
-        yield checker, reading.filled(table, reading.named(table, rows, s.url, s.start))
+        rows = reading.add_row_names(table, rows, s.url, s.start)
+        yield checker, reading.add_absent_columns(table, rows)
 
 
-def checked_together(part: Part, table: Table) -> Iterator[list[tuple[Checker, pa.Table]]]:
+def check_alike_files(part: Part, table: Table) -> Iterator[list[tuple[Checker, pa.Table]]]:
     """Read and check a partition's rows; yield those of neighbouring files alike in form at once.
 
-    See `checked`.
+    See `check_rows`.
     """
     group: list[tuple[Checker, pa.Table]] = []
-    for checker, rows in checked(part, table):
+    for checker, rows in check_rows(part, table):
         alike = not group or (
             group[0][1].schema == rows.schema and group[0][0].separator == checker.separator
         )
@@ -151,7 +152,7 @@ def unreadable(url: str, error: storage.StorageError) -> Fault:
     return Fault(url, "", str(error).replace(f"cannot read {url}", "cannot be read", 1))
 
 
-def read_slice(s: Slice, table: Table, faults: Found) -> pa.Table | None:
+def read_slice(s: Slice, table: Table, faults: FileFaults) -> pa.Table | None:
     """Read some rows of a file as the file has them; report one that is damaged there.
 
     Whatever else keeps a file from being read that was looked at before is no fault of the input:

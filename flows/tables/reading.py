@@ -84,7 +84,7 @@ def _positive_flags(
 
     Labels that differ in case or outer blanks are one; they are counted in ``seen``.
     """
-    known = mixed.taken(column, missing)[0].is_valid()
+    known = mixed.parse(column, missing)[0].is_valid()
     words = pc.utf8_trim_whitespace(decoded(column).cast(pa.string())).combine_chunks()
     seen.count_labels(words.filter(known))
     labels = pa.array([label.strip().lower() for label in positive.labels], pa.string())
@@ -118,7 +118,7 @@ def _places(
     UnreadableCells
         If some labels are not in it.
     """
-    cells = mixed.texts(mixed.taken(column, missing)[0])
+    cells = mixed.texts(mixed.parse(column, missing)[0])
     seen.count_labels(cells.drop_null())
     order = [level.strip().lower() for level in positive.order]
     indices = pc.index_in(pc.utf8_lower(cells), pa.array(order, pa.string()))
@@ -149,12 +149,12 @@ def _chosen(table: Table, rows: pa.Table) -> pa.Table:
 
 def _called(table: Table, rows: pa.Table, seen: SeenNumbers) -> pa.Table:
     if table.excluded:
-        kept = [
+        columns_kept = [
             i
             for i, name in enumerate(rows.column_names)
             if not any(matches(name, pattern) for pattern in table.excluded)
         ]
-        rows = rows.select(kept)
+        rows = rows.select(columns_kept)
     if not table.called:
         return rows
     taken: list[tuple[str, pa.ChunkedArray]] = []
@@ -189,10 +189,10 @@ def _called(table: Table, rows: pa.Table, seen: SeenNumbers) -> pa.Table:
         elif theirs in rows.column_names:
             replaced.add(theirs)
             taken += [(ours, rows.column(i)) for i in rows.schema.get_all_field_indices(theirs)]
-    kept = [i for i, name in enumerate(rows.column_names) if name not in replaced]
-    fields = [rows.schema.field(i) for i in kept]
+    columns_kept = [i for i, name in enumerate(rows.column_names) if name not in replaced]
+    fields = [rows.schema.field(i) for i in columns_kept]
     fields += [pa.field(name, column.type) for name, column in taken]
-    cells = [rows.column(i) for i in kept] + [column for _, column in taken]
+    cells = [rows.column(i) for i in columns_kept] + [column for _, column in taken]
     schema = pa.schema(fields, rows.schema.metadata)
     return pa.Table.from_arrays(cells, schema=schema)
 
@@ -217,7 +217,7 @@ def _one_number(table: Table, ours: str, theirs: str, rows: pa.Table) -> bool:
     return not any(pc.any(cells).as_py() for cells in signs)
 
 
-def named(table: Table, rows: pa.Table, file: str, first: int) -> pa.Table:
+def add_row_names(table: Table, rows: pa.Table, file: str, first: int) -> pa.Table:
     """Name rows after their file and number, where names may be absent and are.
 
     Parameters
@@ -235,7 +235,7 @@ def named(table: Table, rows: pa.Table, file: str, first: int) -> pa.Table:
     return rows.append_column(column.name, row_names(len(rows), file, first))
 
 
-def spelt(table: Table, rows: pa.Table) -> tuple[pa.Table, dict[str, BoolArray]]:
+def parse_text_columns(table: Table, rows: pa.Table) -> tuple[pa.Table, dict[str, BoolArray]]:
     """Read columns of text, where a file has nothing else, as the values they denote.
 
     Returns
@@ -265,7 +265,7 @@ def separator_of(schema: pa.Schema) -> str:
     return (schema.metadata or {}).get(SEPARATOR, b"").decode()
 
 
-def filled(table: Table, rows: pa.Table) -> pa.Table:
+def add_absent_columns(table: Table, rows: pa.Table) -> pa.Table:
     """Return columns in the types that are declared, in that order, with null absent ones."""
     there = set(rows.column_names)
     columns = {c.name: c for c in table.columns} | table.declared(rows.column_names)
@@ -475,7 +475,7 @@ def read_lists(name: str, column: pa.ChunkedArray, separator: str) -> FloatArray
 
 def _one_hot(column: pa.ChunkedArray, missing: Sequence[str], levels: Sequence[str]) -> FloatArray:
     """Return 1 where cells have a level and 0 where another, [n, L]; NaN where they are missing."""
-    cells = mixed.texts(mixed.taken(column, missing)[0])
+    cells = mixed.texts(mixed.parse(column, missing)[0])
     indices = pc.index_in(cells, pa.array(levels, pa.string()))
     codes = indices.fill_null(-1).to_numpy(zero_copy_only=False)
     one_hot: FloatArray = (codes[:, None] == np.arange(len(levels))).astype(float)
@@ -489,7 +489,7 @@ def _read_numbers(
     """Return cells as numbers; ``of_label`` says what is expected of each, where it is a label."""
     if not is_text(column.type) and not table.missing:
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
-    cells, seen = mixed.taken(column, table.missing, all_seen.semicolons, all_seen.where)
+    cells, seen = mixed.parse(column, table.missing, all_seen.semicolons, all_seen.where)
     decimal = "," if table.called.get(name, name) in table.commas else "."
     rule = Rule(mixed.NUMBER, decimal=decimal)
     values, wrong = mixed.numbers(cells, rule)

@@ -222,13 +222,13 @@ def take(rows: pa.Table, checker: Checker, settings: TableSettings, one_file: bo
     cells, seen = {}, {}
     for name in table.others_in(rows.column_names):
         missing, semicolons = settings.missing_in(name), checker.separator == ";"
-        cells[name], seen[name] = mixed.taken(rows[name], missing, semicolons, where, True)
+        cells[name], seen[name] = mixed.parse(rows[name], missing, semicolons, where, True)
     named = {WEIGHT: pa.array(np.ones(len(rows)))}
     named |= {column.name: _read_named(rows, column) for column in table.columns}
     contents = Contents(seen, weights=WeightSums.of(named[WEIGHT]))
     if LABEL in rows.column_names:
         missing = settings.missing_in(settings.columns.get(LABEL, LABEL))
-        text, label_cells = mixed.taken(rows[LABEL], missing, where=where)
+        text, label_cells = mixed.parse(rows[LABEL], missing, where=where)
         named[LABEL] = mixed.texts(text)
         contents = replace(contents, label_cells=label_cells)
     elif LABEL in named:
@@ -264,7 +264,8 @@ def odd_cells(
         for of_file, (checker, rows) in zip(odd, files, strict=True):
             in_file = wrong[(wrong >= start) & (wrong < start + len(rows))][:MAX_ROWS].tolist()
             of_file[name] = [
-                OddCell(checker.found.number_of(row - start), cells[row].as_py()) for row in in_file
+                OddCell(checker.faults.number_of(row - start), cells[row].as_py())
+                for row in in_file
             ]
             start += len(rows)
     return odd
@@ -276,10 +277,10 @@ def _read_named(rows: pa.Table, column: Column) -> pa.Array:
         return pa.nulls(len(rows), pa.string() if column.type == ANY else column.arrow)
     cells = rows[column.name].combine_chunks()
     names_groups = column.type == TEXT and not column.unique
-    return mixed.texts(mixed.taken(cells)[0]) if names_groups else cells
+    return mixed.texts(mixed.parse(cells)[0]) if names_groups else cells
 
 
-def joined(pieces: Sequence[Taken]) -> pa.Table:
+def concat_files(pieces: Sequence[Taken]) -> pa.Table:
     """Return rows of several files as one table, in which `cells_of` finds a column."""
     first = pieces[0]
     named = {name: pa.concat_arrays([p.named[name] for p in pieces]) for name in first.named}
@@ -309,7 +310,7 @@ def read_columns(
 ) -> dict[str, ColumnContents]:
     """Return what columns of the first rows of a file hold; ``where`` says where a row is."""
     semicolons = reading.separator_of(rows.schema) == ";"
-    taken = {name: mixed.taken(rows[name], settings.missing, semicolons, where) for name in names}
+    taken = {name: mixed.parse(rows[name], settings.missing, semicolons, where) for name in names}
     rules, unclear = column_rules({name: seen for name, (_, seen) in taken.items()}, settings)
     return {
         name: ColumnContents(

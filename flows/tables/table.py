@@ -172,9 +172,9 @@ class Column:
         return self.type.arrow if isinstance(self.type, Kind) else self.type
 
 
-def optional(name: str, type: Kind, meaning: str, **more: Any) -> Column:
+def optional(name: str, type: Kind, meaning: str, **options: Any) -> Column:
     """Return a column that may be absent, and whose cells may be empty."""
-    return Column(name, type, meaning, nullable=True, required=False, **more)
+    return Column(name, type, meaning, nullable=True, required=False, **options)
 
 
 SD = Column("sd", NUMBER, "standard deviation around it")

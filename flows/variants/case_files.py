@@ -185,28 +185,28 @@ def _conclude_case(
     decision = variant_calls.decide(
         case.summaries, getattr(q, "pi", 0.5), settings, refit=fitted is None
     )
-    kept = [index for _, index in case.positions]
+    indices = [index for _, index in case.positions]
     if isinstance(model, TwoGroups):
         q = replace(q, pi=decision.pi)
     if isinstance(model, BatchNull) and fitted is None:
-        information = each(_information, kept, model, q, paths)
+        information = each(_information, indices, model, q, paths)
         q = replace(q, errors=standard_errors(reduce(add, information)))
     # Through storage, as it is too large to travel with every task.
     storage.write_bytes(paths.part("decision", case.number, "npz"), to_bytes(decision))
     if isinstance(model, TwoGroups):
         # Locations under the same conditions share a limit, in whatever partition they are.
-        conditions = each(_conditions, kept, q, paths)
+        conditions = each(_conditions, indices, q, paths)
         least = detection.threshold(decision, settings)
         limits = detection.Conditions.union(conditions).limits(model, q, least)
         storage.write_bytes(paths.part("limits", case.number, "npz"), to_bytes(limits))
     parts = each(_write_loci, case.positions, model, q, settings, paths, case.number)
     parts = join_alleles(parts, case.columns, case.files, settings, each)
-    why_not = not_called(kept, settings, paths, fitted, each, case.number)
+    why_not = not_called(indices, settings, paths, fitted, each, case.number)
     if why_not is None:
         indels = call_indels(case.positions, model, settings, paths, fitted, each, case.number)
         parts = [
-            replace(part, calls=part.calls + more.calls, indels=more, indel_fit=indels.fit)
-            for part, more in zip(parts, indels.parts, strict=True)
+            replace(part, calls=part.calls + in_part.calls, indels=in_part, indel_fit=indels.fit)
+            for part, in_part in zip(parts, indels.parts, strict=True)
         ]
     parts = [replace(part, no_indels=why_not, sample_reads=case.reads) for part in parts]
     _write_calls(case, parts, null_of(model, q), settings, paths)
@@ -261,11 +261,11 @@ def _write_loci(
     paths: RunPaths,
     number: int,
 ) -> PartCalls:
-    index, kept = where
+    index, partition = where
     decision = read_state(paths.part("decision", number, "npz"), Decision)
     url = paths.part("evidence", index, "npz")
     evidence = read_state(url, variant_calls.Evidence)
-    counts, loci = read_counts(paths, kept), read_loci(paths, kept)
+    counts, loci = read_counts(paths, partition), read_loci(paths, partition)
     table, calls = call_part(model, q, counts, loci, evidence, decision, settings)
     storage.write_table(paths.table("loci", index), table)
     if not isinstance(model, TwoGroups):

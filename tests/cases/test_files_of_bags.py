@@ -14,7 +14,7 @@ from flows.bags.schema import instances_in
 from flows.bags.settings import BagSettings
 from flows.storage import expand
 from flows.storage.formats.converted import as_parquet
-from flows.tables.reading import filled
+from flows.tables.reading import add_absent_columns
 from tests.flows.commands import run
 
 WIDTH, BAGS = 6, 24
@@ -128,7 +128,7 @@ def test_partitions_go_by_numbers_and_hold_halves_where_these_are_exact(tmp_path
     assert all(8 * 4000 * 40 <= one.size <= 8 * 4000 * 43 for one in checked)
     rows = pa.concat_tables([pq.read_table(as_parquet(one.url)) for one in files])
     assert rows["features"].type.value_type == pa.float32()
-    rows = filled(instances_in(settings), rows)
+    rows = add_absent_columns(instances_in(settings), rows)
     for given, kind in ((rows, np.float32), (with_a_third(rows), np.float64)):
         found = instances_of.read(given, 0, settings)
         assert found.bags.modalities[0].features.dtype == kind

@@ -13,11 +13,12 @@ from flows.faults import RunError
 from flows.storage import StorageError
 from flows.storage.objects import staging
 from flows.variants.reads.contigs import fasta_contigs
-from flows.variants.reads.reads import count_region, reference
+from flows.variants.reads.reads import reference
 from flows.variants.reads.regions import regions
 from flows.variants.settings import VariantSettings
 from tests.faults import pipelines, stores
 from tests.faults.proxy import Proxy
+from tests.flows.variants.pileup import count_region
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 

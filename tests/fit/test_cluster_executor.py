@@ -47,7 +47,9 @@ class World(ClusterExecutor):
         if self.random.random() < self.rate / 4 and self.rate < 1:
             self.come()
         present = sorted(self.present.items())
-        return {a: Worker(n, 0, at=getattr(self.holders.get(a), "done", 0)) for a, n in present}
+        return {
+            a: Worker(n, 0, progress=getattr(self.holders.get(a), "done", 0)) for a, n in present
+        }
 
     def come(self):
         self.names += 1

@@ -53,7 +53,7 @@ def setting_args(*settings):
 
 def read_part(part, table):
     """Return a partition's rows as an ingest reads them."""
-    return partition.merge([rows for _, rows in partition.checked(part, table)], table)
+    return partition.merge([rows for _, rows in partition.check_rows(part, table)], table)
 
 
 def check_file(family, file, settings):

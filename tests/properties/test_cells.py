@@ -105,7 +105,7 @@ def rule_of(seen):
 
 
 def taken(cells):
-    return mixed.taken(pa.array(cells, pa.string()))
+    return mixed.parse(pa.array(cells, pa.string()))
 
 
 @given(COLUMNS)
@@ -151,7 +151,7 @@ TYPED = st.one_of(
 
 @given(TYPED)
 def test_a_column_with_a_type_is_read_as_its_text(values):
-    column, seen = mixed.taken(pa.array(values))
+    column, seen = mixed.parse(pa.array(values))
     text, seen_as_text = taken([None if value is None else str(value) for value in values])
     assert rule_of(seen) == rule_of(seen_as_text)
     rule, as_text = read_as("a", seen), read_as("a", seen_as_text)
@@ -161,7 +161,7 @@ def test_a_column_with_a_type_is_read_as_its_text(values):
 
 @given(st.lists(st.sampled_from(["red", "4", "Blue", "18-24"]), min_size=1))
 def test_a_dictionary_is_its_text_as_categories(words):
-    column, seen = mixed.taken(pa.array(words).dictionary_encode())
+    column, seen = mixed.parse(pa.array(words).dictionary_encode())
     assert read_as("a", seen).kind == "category"
     assert mixed.texts(column).to_pylist() == words
 

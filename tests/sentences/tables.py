@@ -81,7 +81,7 @@ def faults_in(made: Table, pieces: Sequence[tuple[int, pa.Table]]) -> list[Fault
         else:
             checker.read_header(rows, len(pieces) - 1)
     names = [name for one in checkers for name in one.names]
-    faults = [*faults_of(add_up(one.found.kinds for one in checkers))]
+    faults = [*faults_of(add_up(one.faults.kinds for one in checkers))]
     whole = len(names) == sum(rows.num_rows for _, rows in pieces)
     return faults + (repeated_names(made, "f", names) if whole else [])
 

@@ -20,17 +20,17 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Do what `numba.njit` does; what is cached is valid while the files of all callees are."""
 
     def compiled(function: Callable[..., Any]) -> Any:
-        made = numba.njit(**options)(function)
-        if not isinstance(made, Dispatcher):  # NUMBA_DISABLE_JIT
-            return made
-        file = _cache_file(made)
+        dispatcher = numba.njit(**options)(function)
+        if not isinstance(dispatcher, Dispatcher):  # NUMBA_DISABLE_JIT
+            return dispatcher
+        file = _cache_file(dispatcher)
         callees = {
             (other.py_func.__module__, repr(_cache_file(other)._source_stamp))
             for other in function.__globals__.values()
             if isinstance(other, Dispatcher) and other.py_func.__module__ != function.__module__
         }
         file._source_stamp = (file._source_stamp, *sorted(callees))
-        return made
+        return dispatcher
 
     return compiled
 

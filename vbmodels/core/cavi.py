@@ -124,10 +124,10 @@ def monotone_squarem(model: Any, q: Any, stats: Any = None, elbo: float = -math.
 def _not_lower(model: Any, q: Any, stats: Any, elbo: float, ahead: Any, again: bool) -> Algorithm:
     """Return the first of the bold step, parts of it, the careful one and a stay that holds."""
     for trial in _trials(model, q, stats, ahead):
-        found = yield from evaluate(model, trial)
-        if math.isfinite(found[2]) and found[2] >= elbo:
+        outcome = yield from evaluate(model, trial)
+        if math.isfinite(outcome[2]) and outcome[2] >= elbo:
             break
-    return found
+    return outcome
 
 
 def _trials(model: Any, q: Any, stats: Any, ahead: Any) -> Iterator[Any]:

@@ -76,12 +76,12 @@ class Schedule:
         kept
             [C, draws, ...].
         """
-        found = [
+        drawn = [
             values
             for sweep, values in zip(range(self.sweeps), sweeps, strict=False)
             if self.slot(sweep) is not None
         ]
-        return {name: np.stack([values[name] for values in found], axis=1) for name in found[0]}
+        return {name: np.stack([values[name] for values in drawn], axis=1) for name in drawn[0]}
 
 
 TAILS = (0.05, 0.95)
@@ -138,13 +138,13 @@ def diagnose(draws: FloatArray) -> Diagnosis:
     arviz = load_arviz()
     data = arviz.convert_to_dataset({"x": draws})
 
-    def values(function: str, method: str, **more: Any) -> FloatArray:
+    def values(function: str, method: str, **options: Any) -> FloatArray:
         # Chains that stand still have no variance to divide by.
         with np.errstate(divide="ignore", invalid="ignore"):
-            found: FloatArray = getattr(arviz, function)(data, method=method, **more)[
+            figures: FloatArray = getattr(arviz, function)(data, method=method, **options)[
                 "x"
             ].to_numpy()
-        return np.asarray(found, dtype=np.float64)
+        return np.asarray(figures, dtype=np.float64)
 
     r_hat, same = values("rhat", "rank"), np.ptp(draws, axis=(0, 1)) == 0.0
     return Diagnosis(

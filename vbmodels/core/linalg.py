@@ -33,13 +33,13 @@ def cholesky(matrix: FloatArray, name: str = "the matrix", jitter: float = 0.0) 
     try:
         factor = np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
     except np.linalg.LinAlgError:
-        found = f"its smallest eigenvalue is {np.linalg.eigvalsh(matrix).min():.3g}"
+        problem = f"its smallest eigenvalue is {np.linalg.eigvalsh(matrix).min():.3g}"
     else:
         if np.isfinite(factor).all():
             return factor
-        found = "it holds a number that is not finite"
+        problem = "it holds a number that is not finite"
     raise np.linalg.LinAlgError(
-        f"{name} must be positive definite ({found}); "
+        f"{name} must be positive definite ({problem}); "
         "rescale the columns, drop duplicates of them, or strengthen the prior"
     )
 
@@ -104,10 +104,10 @@ def unpack(packed: FloatArray) -> FloatArray:
 @lru_cache(maxsize=16)
 def _triangle(size: int) -> tuple[IntArray, IntArray]:
     """Return rows and columns of a lower triangle: finding them takes as long as using them."""
-    found = np.tril_indices(size)
-    for places in found:
+    triangle = np.tril_indices(size)
+    for places in triangle:
         places.flags.writeable = False
-    return found
+    return triangle
 
 
 CONSTANT = 1e-9

@@ -86,16 +86,16 @@ def log_cdf_and_mills(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     flat = np.clip(np.ascontiguousarray(x, dtype=np.float64).ravel(), -FURTHEST, FURTHEST)
     log_cdf, mills = np.empty_like(flat), np.empty_like(flat)
     for first in range(0, flat.size, AT_ONCE):
-        some = slice(first, first + AT_ONCE)
-        own, ratio, bell = flat[some], log_cdf[some], mills[some]
-        tail_ratio(own, ratio)
+        chunk = slice(first, first + AT_ONCE)
+        values, ratio, bell = flat[chunk], log_cdf[chunk], mills[chunk]
+        tail_ratio(values, ratio)
         with np.errstate(over="ignore"):
-            np.multiply(own, own, out=bell)
+            np.multiply(values, values, out=bell)
         bell *= -0.5
         np.exp(bell, out=bell)
-        _both_sides(own, ratio, bell)
+        _both_sides(values, ratio, bell)
         np.log1p(ratio, out=ratio)
-        _less_square(own, ratio)
+        _less_square(values, ratio)
     return log_cdf.reshape(x.shape), mills.reshape(x.shape)
 
 

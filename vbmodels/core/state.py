@@ -72,9 +72,9 @@ class State:
         """Send the fields alone: what was computed from them stays where it was."""
         return {name: getattr(self, name) for name in _names(type(self))}
 
-    def extended(self, cls: type[S], **more: Any) -> S:
+    def extended(self, cls: type[S], **added: Any) -> S:
         """Return a state of a derived class: these fields, and those that it has besides."""
-        return cls(**self.__getstate__(), **more)
+        return cls(**self.__getstate__(), **added)
 
 
 @dataclass(frozen=True)
@@ -241,10 +241,10 @@ _NAMES: dict[str, tuple[type, tuple[str, ...]]] = {}
 def _names(kind: Any) -> tuple[str, ...]:
     """Return the names of a class's fields, looked up once."""
     key = _path(kind)
-    kept = _NAMES.get(key)
-    if kept is None or kept[0] is not kind:
-        kept = _NAMES[key] = (kind, tuple(field.name for field in fields(kind)))
-    return kept[1]
+    known = _NAMES.get(key)
+    if known is None or known[0] is not kind:
+        known = _NAMES[key] = (kind, tuple(field.name for field in fields(kind)))
+    return known[1]
 
 
 def to_bytes(state: State) -> bytes:
@@ -345,12 +345,12 @@ def from_bytes(data: bytes, expected: type[S], source: str = "the stored state")
                 raise ValueError("it is compressed, which a state never is")
             arrays = {key: archive[key] for key in archive.files}
         header = json.loads(arrays.pop(_HEADER).tobytes())
-        found = header["format"]
+        file_format = header["format"]
         tree, digest = header["tree"], header["sha256"]
     except _DAMAGE as error:
         raise StateError(f"{source} is damaged or not a vbflows state file ({error})") from error
-    if found != FORMAT:
-        raise StateError(f"{source} has format {found!r}; this version reads {FORMAT!r}")
+    if file_format != FORMAT:
+        raise StateError(f"{source} has format {file_format!r}; this version reads {FORMAT!r}")
     if _digest(tree, arrays) != digest:
         raise StateError(f"{source} is damaged: its checksum does not match its contents")
     state = _restore(tree, arrays, source)
@@ -399,8 +399,8 @@ class Memory(Generic[M]):
         known = self.kept.get(id(batch))
         if known is not None and known[0] == key:
             return known[1]
-        made = make()
+        value = make()
         if id(batch) not in self.kept:
             weakref.finalize(batch, self.kept.pop, id(batch), None)
-        self.kept[id(batch)] = (key, made)
-        return made
+        self.kept[id(batch)] = (key, value)
+        return value

@@ -67,9 +67,9 @@ class GivenBags:
         """Names of the features of each modality; f1, f2, ... where they have none."""
         return [
             self.columns
-            if len(self.columns) == of.n_features
-            else [f"f{j + 1}" for j in range(of.n_features)]
-            for of in self.instances
+            if len(self.columns) == modality.n_features
+            else [f"f{j + 1}" for j in range(modality.n_features)]
+            for modality in self.instances
         ]
 
     def bags(self, label: Any = None) -> Bags:
@@ -94,11 +94,11 @@ class GivenBags:
                 raise ValueError(
                     f"expected a group for each of the {len(self.ids)} bags, found {len(groups)}"
                 )
-            place: dict[Any, int] = {}
+            number_of: dict[Any, int] = {}
             names = np.array(
                 [
-                    -1 - i if is_missing(one) else place.setdefault(one, len(place))
-                    for i, one in enumerate(groups)
+                    -1 - i if is_missing(group) else number_of.setdefault(group, len(number_of))
+                    for i, group in enumerate(groups)
                 ]
             )
         data = self.bags(label)
@@ -133,8 +133,8 @@ class GivenBags:
                 result[rows] = value
             return result
         parts = [
-            np.split(value, of.offsets[1:-1])
-            for of, value in zip(self.instances, values, strict=True)
+            np.split(value, modality.offsets[1:-1])
+            for modality, value in zip(self.instances, values, strict=True)
         ]
         return parts[0] if self.modalities is None else list(zip(*parts, strict=True))
 
@@ -166,13 +166,13 @@ def to_bags(table: Any) -> tuple[list[Any], list[Any] | None, list[Any]]:
     """
     if not is_frame(table):
         raise ValueError(f"expected a table with a row an instance, found {type(table).__name__}")
-    given = read_bags(table)
-    warn_of_columns(given.left_out, 3)
-    arrays = [np.split(of.features, of.offsets[1:-1]) for of in given.instances]
+    data = read_bags(table)
+    warn_of_columns(data.left_out, 3)
+    arrays = [np.split(modality.features, modality.offsets[1:-1]) for modality in data.instances]
     bags: list[Any] = list(arrays[0])
-    if given.modalities is not None:
-        bags = [dict(zip(given.modalities, bag, strict=True)) for bag in zip(*arrays, strict=True)]
-    return bags, None if given.labels is None else list(given.labels), list(given.ids)
+    if data.modalities is not None:
+        bags = [dict(zip(data.modalities, bag, strict=True)) for bag in zip(*arrays, strict=True)]
+    return bags, None if data.labels is None else list(data.labels), list(data.ids)
 
 
 def read_bags(X: Any, like: GivenBags | None = None) -> GivenBags:
@@ -194,26 +194,28 @@ def read_bags(X: Any, like: GivenBags | None = None) -> GivenBags:
         Says what was expected, what was found, and in which bag.
     """
     wanted = () if like is None else like.columns
-    found = _from_table(X, wanted) if is_frame(X) else _from_list(X, like)
-    if like is not None and found.modalities != like.modalities:
-        raise ValueError(f"expected modalities {like.modalities}, found {found.modalities}")
-    for k, of in enumerate(found.instances):
-        _check_sizes(of, found.ids)
-        if like is not None and of.n_features != like.instances[k].n_features:
+    data = _from_table(X, wanted) if is_frame(X) else _from_list(X, like)
+    if like is not None and data.modalities != like.modalities:
+        raise ValueError(f"expected modalities {like.modalities}, found {data.modalities}")
+    for k, modality in enumerate(data.instances):
+        _check_sizes(modality, data.ids)
+        if like is not None and modality.n_features != like.instances[k].n_features:
             expected = like.instances[k].n_features
-            raise ValueError(f"expected {expected} features, found {of.n_features}")
-    return found
+            raise ValueError(f"expected {expected} features, found {modality.n_features}")
+    return data
 
 
-def _check_sizes(of: Instances, ids: Sequence[Any]) -> None:
-    odd = ~(np.abs(of.features) <= LARGEST)
+def _check_sizes(instances: Instances, ids: Sequence[Any]) -> None:
+    odd = ~(np.abs(instances.features) <= LARGEST)
     if odd.any():
         n, d = np.argwhere(odd)[0]
-        value = of.features[n, d]
+        value = instances.features[n, d]
         expected = "finite features"
         if np.isfinite(value):
             expected = f"features of at most {LARGEST:g} in size (rescale them)"
-        raise ValueError(f"expected {expected}, found {value} in bag {ids[int(of.bag[n])]!r}")
+        raise ValueError(
+            f"expected {expected}, found {value} in bag {ids[int(instances.bag[n])]!r}"
+        )
 
 
 def _from_list(X: Any, like: GivenBags | None) -> GivenBags:
@@ -249,10 +251,10 @@ def _keys(first: Mapping[Any, Any], like: GivenBags | None) -> tuple[str, ...]:
 
 
 def _in_order(entry: Mapping[Any, Any], names: tuple[str, ...], i: int) -> list[Any]:
-    found = {str(name): array for name, array in entry.items()}
-    if set(found) != set(names):
-        raise ValueError(f"expected modalities {names} in bag {i}, found {tuple(found)}")
-    return [found[name] for name in names]
+    arrays = {str(name): array for name, array in entry.items()}
+    if set(arrays) != set(names):
+        raise ValueError(f"expected modalities {names} in bag {i}, found {tuple(arrays)}")
+    return [arrays[name] for name in names]
 
 
 def _stacked(arrays: Sequence[Any], known: int) -> Instances:
@@ -291,14 +293,14 @@ def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
     names = names_of(table)
     if BAG not in names:
         raise ValueError(f"expected a column {BAG!r}, found {', '.join(names[:20])}")
-    given = cells_of(table, BAG)
-    ids = tuple(dict.fromkeys(given))
+    bag_cells = cells_of(table, BAG)
+    ids = tuple(dict.fromkeys(bag_cells))
     if None in ids:
-        raise ValueError(f"expected a name of every bag, found none in row {given.index(None)}")
-    place = {name: i for i, name in enumerate(ids)}
-    bag = np.array([place[name] for name in given], np.int64)
-    of = [str(m) for m in cells_of(table, MODALITY)] if MODALITY in names else None
-    kinds = tuple(sorted(set(of))) if of else None
+        raise ValueError(f"expected a name of every bag, found none in row {bag_cells.index(None)}")
+    number_of = {name: i for i, name in enumerate(ids)}
+    bag = np.array([number_of[name] for name in bag_cells], np.int64)
+    modalities = [str(m) for m in cells_of(table, MODALITY)] if MODALITY in names else None
+    kinds = tuple(sorted(set(modalities))) if modalities else None
     absent = [name for name in wanted if name not in names]
     if absent:
         raise ValueError(f"expected the columns {', '.join(absent)}, found none of that name")
@@ -321,7 +323,7 @@ def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
     numbers = None if lists is not None else numbers_of(table, columns)
     instances, rows = [], []
     for kind in kinds or (None,):
-        here = np.arange(len(bag)) if kind is None else np.flatnonzero(np.array(of) == kind)
+        here = np.arange(len(bag)) if kind is None else np.flatnonzero(np.array(modalities) == kind)
         here = here[np.argsort(bag[here], kind="stable")]
         if numbers is not None:
             features = numbers[here]
@@ -333,9 +335,11 @@ def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
         _of_bags(LABEL, join_case(cells_of(table, LABEL)), bag, ids) if LABEL in names else None
     )
     groups = _of_bags(GROUP, cells_of(table, GROUP), bag, ids) if GROUP in names else None
-    own = () if numbers is None else columns
+    feature_names = () if numbers is None else columns
     left_out = tuple(ColumnRead.of(name, "", 0, "", why) for name, why in out.items())
-    return GivenBags(tuple(instances), kinds, ids, labels, tuple(rows), own, groups, left_out)
+    return GivenBags(
+        tuple(instances), kinds, ids, labels, tuple(rows), feature_names, groups, left_out
+    )
 
 
 def _of_lists(lists: Sequence[Any], rows: IntArray) -> FloatArray:
@@ -347,16 +351,18 @@ def _of_lists(lists: Sequence[Any], rows: IntArray) -> FloatArray:
 
 
 def _of_bags(what: str, cells: Sequence[Any], bag: IntArray, ids: Sequence[Any]) -> tuple[Any, ...]:
-    found: dict[int, Any] = {}
+    by_bag: dict[int, Any] = {}
     for i, label in zip(bag.tolist(), cells, strict=True):
-        if found.setdefault(i, label) != label:
+        if by_bag.setdefault(i, label) != label:
             raise ValueError(
-                f"expected one {what} a bag, found {found[i]!r} and {label!r} in bag {ids[i]!r}"
+                f"expected one {what} a bag, found {by_bag[i]!r} and {label!r} in bag {ids[i]!r}"
             )
-    return tuple(found[i] for i in range(len(ids)))
+    return tuple(by_bag[i] for i in range(len(ids)))
 
 
-def form_of(given: GivenBags) -> GivenBags:
+def form_of(data: GivenBags) -> GivenBags:
     """Return bags without their instances: what new ones are compared with."""
-    empty = tuple(type(of)(of.features[:0], np.zeros(1, np.int64)) for of in given.instances)
-    return replace(given, instances=empty, ids=(), labels=None, rows=None, groups=None, left_out=())
+    empty = tuple(
+        type(modality)(modality.features[:0], np.zeros(1, np.int64)) for modality in data.instances
+    )
+    return replace(data, instances=empty, ids=(), labels=None, rows=None, groups=None, left_out=())

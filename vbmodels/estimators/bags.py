@@ -161,8 +161,8 @@ class BagClassifier(ClassifierMixin, BagEstimator):
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of both classes of every bag, [bags, 2]."""
-        one = self._predicted(X)[1]
-        return np.column_stack([1.0 - one, one])
+        positive = self._predicted(X)[1]
+        return np.column_stack([1.0 - positive, positive])
 
     def predict(self, X: Any) -> Any:
         """Return the more probable class of every bag, [bags]."""
@@ -174,14 +174,14 @@ class BagClassifier(ClassifierMixin, BagEstimator):
 
         One value a row for a table; for a list one array a bag, or a tuple of arrays.
         """
-        given, _, instances = self._predicted(X)
-        return given.give_back(instances)
+        data, _, instances = self._predicted(X)
+        return data.give_back(instances)
 
     def _predicted(self, X: Any) -> tuple[Any, FloatArray, tuple[FloatArray, ...]]:
         check_is_fitted(self)
-        given = read_bags(X, self._given)
-        bag, instances = self._apply(given.bags())
-        return given, bag, instances
+        data = read_bags(X, self._given)
+        bag, instances = self._apply(data.bags())
+        return data, bag, instances
 
     def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
         raise NotImplementedError
@@ -197,19 +197,19 @@ FEATURE = ("modality", "feature", "summary")
 """What names a row of `feature_table`."""
 
 
-def feature_table(embedding: Embedding, given: GivenBags, unit: float = 1.0) -> Any:
+def feature_table(embedding: Embedding, bags: GivenBags, unit: float = 1.0) -> Any:
     """Return what an sd of each feature's summaries in a bag adds, times ``unit``, by name."""
     names: list[tuple[str, str, str]] = []
     mean, variance = [np.empty(0)], [np.empty(0)]
-    modalities = given.modalities or ("",) * len(given.instances)
+    modalities = bags.modalities or ("",) * len(bags.instances)
     pools = feature_columns(embedding)
-    for modality, features, one in zip(modalities, given.features, pools, strict=True):
-        for pool, columns in one.items():
+    for modality, features, columns_by_pool in zip(modalities, bags.features, pools, strict=True):
+        for pool, columns in columns_by_pool.items():
             names += [(modality, feature, pool) for feature in features]
-            found = embedding.marginals(columns)
-            mean.append(unit * found[0])
-            variance.append(unit**2 * found[1])
-    named = {key: [one[i] for one in names] for i, key in enumerate(FEATURE)}
+            marginals = embedding.marginals(columns)
+            mean.append(unit * marginals[0])
+            variance.append(unit**2 * marginals[1])
+    named = {key: [name[i] for name in names] for i, key in enumerate(FEATURE)}
     return intervals(named, np.concatenate(mean), np.sqrt(np.concatenate(variance)))
 
 
@@ -251,19 +251,19 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
     @property
     def coefficients_(self) -> Any:
         """The coefficients by name."""
-        layout, given = self.posterior_.scaling.layout.plain, self._given
-        modalities = given.modalities or ("",) * len(layout.features)
-        parts = list(zip(modalities, given.features, strict=True))
+        layout, bags = self.posterior_.scaling.layout.plain, self._given
+        modalities = bags.modalities or ("",) * len(layout.features)
+        parts = list(zip(modalities, bags.features, strict=True))
         rows = [("score", "", "intercept")]
         rows += [("score", "", f"bag feature {j + 1}") for j in range(layout.own)]
-        rows += [("score", name, feature) for name, own in parts for feature in own]
-        rows += [("counts", name, f) for name, own in parts for f in ("intercept", *own)]
+        rows += [("score", name, feature) for name, columns in parts for feature in columns]
+        rows += [("counts", name, f) for name, columns in parts for f in ("intercept", *columns)]
         named = dict(zip(("role", "modality", "feature"), zip(*rows, strict=True), strict=True))
         return intervals(named, self.coef_means_, self.coef_sds_)
 
     def _weights(self) -> list[str]:
-        found = largest(self.coefficients_, ("role", "modality", "feature"))
-        return ["Largest coefficients (of scaled features, 95 %):", *lines_of(found)]
+        rows = largest(self.coefficients_, ("role", "modality", "feature"))
+        return ["Largest coefficients (of scaled features, 95 %):", *lines_of(rows)]
 
     def _model(self) -> Any:
         collapsed = self.inference == "collapsed"
@@ -279,8 +279,8 @@ class MultimodalMIC(VMMICOptions, BagClassifier):
         return CollapsedVMMIC(priors, self.standardise, kept_variance=self.kept_variance)
 
     def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
-        found = predict(self.posterior_.draws(), self.posterior_.scaling, data)
-        return found.bag, found.instances
+        prediction = predict(self.posterior_.draws(), self.posterior_.scaling, data)
+        return prediction.bag, prediction.instances
 
 
 @dataclass(eq=False, repr=False)
@@ -354,8 +354,8 @@ class MILGPClassifier(ProcessOptions, BagClassifier):
             return intervals({"feature": []}, [], [])
         scale = features.weights[kernel]
         half = np.linalg.inv(self.posterior_.factor[0]) * scale
-        found = features.linear_weights(kernel, self.weight_means_ * scale, half)
-        return intervals({"feature": list(self._given.features[0])}, *found)
+        weights = features.linear_weights(kernel, self.weight_means_ * scale, half)
+        return intervals({"feature": list(self._given.features[0])}, *weights)
 
     def _weights(self) -> list[str]:
         lines = lines_of(largest(self.coefficients_, ["feature"]))
@@ -365,8 +365,8 @@ class MILGPClassifier(ProcessOptions, BagClassifier):
         return DirectGP(self._kernel(self.standardise, self._seed()))
 
     def _apply(self, data: Any) -> tuple[FloatArray, tuple[FloatArray, ...]]:
-        (found,) = predict_gp(self.posterior_, data)
-        return found.bag_probability, (found.probability,)
+        (prediction,) = predict_gp(self.posterior_, data)
+        return prediction.bag_probability, (prediction.probability,)
 
 
 @documented
@@ -452,8 +452,8 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
         A bag's sum is what the blocks add that are means and maxima over instances.
         """
         check_is_fitted(self)
-        given = read_bags(X, self._given)
-        return given.give_back(contributions(self._embedding, given.bags()))
+        data = read_bags(X, self._given)
+        return data.give_back(contributions(self._embedding, data.bags()))
 
     def predict_instance_proba(self, X: Any) -> Any:
         """Return the probability that an instance makes its bag positive.
@@ -499,11 +499,11 @@ class StackedBagClassifier(ProcessOptions, BagClassifier):
         if self.model == "embedding":
             nothing = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
             return predict_bags(self.q_, data).probability, nothing
-        found = predict_auto(self.model_, self.q_, data)
-        instances = found.instances(data)
+        prediction = predict_auto(self.model_, self.q_, data)
+        instances = prediction.instances(data)
         if instances is None:
             instances = tuple(np.full(len(m.features), np.nan) for m in data.modalities)
-        return found.probability, instances
+        return prediction.probability, instances
 
 
 @documented
@@ -554,7 +554,7 @@ class BagRegressor(RegressorMixin, BagEstimator):
             numbers are known.
         """
         labels = self._read(X, y, "a number")
-        target = np.array([np.nan if is_missing(one) else float(one) for one in labels])
+        target = np.array([np.nan if is_missing(label) else float(label) for label in labels])
         if np.any(np.abs(target) > LARGEST):
             raise ValueError(f"expected numbers of at most {LARGEST:g} in size (rescale them)")
         if np.unique(target[~np.isnan(target)]).size < 2:
@@ -568,13 +568,13 @@ class BagRegressor(RegressorMixin, BagEstimator):
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the number of every bag, [bags]; with ``return_std`` and its sd, two of them."""
-        found = self._numbers(X)
-        return (found.mean, found.sd) if return_std else found.mean
+        numbers = self._numbers(X)
+        return (numbers.mean, numbers.sd) if return_std else numbers.mean
 
     def predict_interval(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Return the ends of the 95 % interval of every bag's number, two of [bags]."""
-        found = self._numbers(X)
-        return found.low, found.high
+        numbers = self._numbers(X)
+        return numbers.low, numbers.high
 
     def reasons(self, X: Any) -> FloatArray:
         """Return what each of ``blocks_`` adds to a bag's number, [bags, blocks].
@@ -586,9 +586,9 @@ class BagRegressor(RegressorMixin, BagEstimator):
     def contributions(self, X: Any) -> Any:
         """Return what each instance adds to its bag's number, in the form of the bags."""
         check_is_fitted(self)
-        given = read_bags(X, self._given)
-        adds = contributions(self.q_, given.bags())
-        return given.give_back([self.q_.scale * one for one in adds])
+        data = read_bags(X, self._given)
+        adds = contributions(self.q_, data.bags())
+        return data.give_back([self.q_.scale * values for values in adds])
 
     @property
     def features_(self) -> Any:
@@ -608,15 +608,17 @@ class BagRegressor(RegressorMixin, BagEstimator):
         )
 
     def _weights(self) -> list[str]:
-        found = largest(self.features_, FEATURE)
-        return ["Most informative features (what an sd adds, 95 %):", *lines_of(found)]
+        rows = largest(self.features_, FEATURE)
+        return ["Most informative features (what an sd adds, 95 %):", *lines_of(rows)]
 
     def _compared(self, X: Any, y: Any) -> str:
-        found = self._numbers(X)
-        true = np.array([np.nan if is_missing(one) else float(one) for one in values_of(y)])
+        numbers = self._numbers(X)
+        true = np.array([np.nan if is_missing(value) else float(value) for value in values_of(y)])
         known = ~np.isnan(true)
-        true, mean, low, high = (v[known] for v in (true, found.mean, found.low, found.high))
-        rmse, base = (float(np.sqrt(np.mean((true - one) ** 2))) for one in (mean, self.q_.centre))
+        true, mean, low, high = (v[known] for v in (true, numbers.mean, numbers.low, numbers.high))
+        rmse, base = (
+            float(np.sqrt(np.mean((true - guess) ** 2))) for guess in (mean, self.q_.centre)
+        )
         inside = float(np.mean((true > low) & (true < high)))
         return (
             f"{len(true)} new bags: RMSE {rmse:.4g} (the mean of the fit {base:.4g}); "

@@ -59,11 +59,11 @@ class ColumnWarning(UserWarning):
 
 def warn_of_columns(columns: Sequence[ColumnRead], depth: int) -> None:
     """Warn of columns that a fit leaves out, and why; ``depth`` is the warning's stack level."""
-    out = [one for one in columns if one.left_out]
+    out = [column for column in columns if column.left_out]
     if out:
-        listed = "; ".join(f"{one.name} ({one.used})" for one in out[:10])
-        more = f"; and {len(out) - 10} more" if len(out) > 10 else ""
-        warnings.warn(f"columns not used: {listed}{more}", ColumnWarning, stacklevel=depth)
+        listed = "; ".join(f"{column.name} ({column.used})" for column in out[:10])
+        others = f"; and {len(out) - 10} more" if len(out) > 10 else ""
+        warnings.warn(f"columns not used: {listed}{others}", ColumnWarning, stacklevel=depth)
 
 
 def warn_of_names(table: Any, known: Sequence[str], what: str, depth: int) -> None:
@@ -85,7 +85,7 @@ def parameter(default: Any, accepts: Any, meaning: str) -> Any:
 
 def documented(estimator: type[E]) -> type[E]:
     """Put a section of parameters, with the meanings that are declared, before the attributes."""
-    listed = "".join(f"{one.name}\n    {one.metadata['meaning']}\n" for one in fields(estimator))
+    listed = "".join(f"{item.name}\n    {item.metadata['meaning']}\n" for item in fields(estimator))
     # Python 3.13 removes a docstring's indentation itself, 3.12 does not.
     text = inspect.cleandoc(estimator.__doc__ or "")
     before, attributes, rest = text.partition("Attributes\n----------\n")
@@ -96,7 +96,7 @@ def documented(estimator: type[E]) -> type[E]:
 
 def _accepted(kind: Any, ends: Range) -> list[Any]:
     if get_origin(kind) in (Union, UnionType):
-        return [one for part in get_args(kind) for one in _accepted(part, ends)]
+        return [accepted for part in get_args(kind) for accepted in _accepted(part, ends)]
     if get_origin(kind) is Literal:
         return [StrOptions(set(get_args(kind)))]
     if get_origin(kind) is tuple:
@@ -180,10 +180,10 @@ class LoopEstimator(BaseEstimator):
     def _parameter_constraints(self) -> dict[str, Any]:
         hints = get_type_hints(type(self))
         return {
-            one.name: one.metadata["accepts"]
-            if "accepts" in one.metadata
-            else _accepted(hints[one.name], one.metadata["range"])
-            for one in fields(self)
+            item.name: item.metadata["accepts"]
+            if "accepts" in item.metadata
+            else _accepted(hints[item.name], item.metadata["range"])
+            for item in fields(self)
         }
 
     def _run(self, model: Any, batches: Sequence[Any], depth: int = 4) -> Any:
@@ -290,10 +290,10 @@ class TableEstimator(LoopEstimator):
     @property
     def columns_(self) -> Any:
         """Every column of the table as it was read."""
-        names = [one.name for one in fields(ColumnRead)]
-        cells = {name: [getattr(one, name) for one in self._columns] for name in names}
+        names = [item.name for item in fields(ColumnRead)]
+        cells = {name: [getattr(column, name) for column in self._columns] for name in names}
         return frame(
-            {**cells, "reason": [getattr(one.reason, "kind", "") for one in self._columns]}
+            {**cells, "reason": [getattr(column.reason, "kind", "") for column in self._columns]}
         )
 
     @property
@@ -329,10 +329,10 @@ def without_weights(reason: str) -> Callable[[Method], Method]:
 
     def refusing(method: Method) -> Method:
         @wraps(method)
-        def called(self: Any, *args: Any, **given: Any) -> Any:
-            if "sample_weight" in given:
+        def called(self: Any, *args: Any, **options: Any) -> Any:
+            if "sample_weight" in options:
                 raise TypeError(f"{type(self).__name__} takes no sample_weight: {reason}")
-            return method(self, *args, **given)
+            return method(self, *args, **options)
 
         return called  # type: ignore[return-value]
 
@@ -356,12 +356,12 @@ def weighted(X: FloatArray, y: Any, sample_weight: Any) -> tuple[FloatArray, Any
     if sample_weight is None:
         return X, y, np.ones(len(X))
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    kept = weight > 0.0
-    if not kept.any():
+    weighs = weight > 0.0
+    if not weighs.any():
         raise ValueError("sample_weight: expected a weight above 0, found zeros only")
     if weight.max() > 1e15:
         raise ValueError("sample_weight: expected at most 1e15; divide all weights by one number")
-    return X[kept], y[kept], weight[kept]
+    return X[weighs], y[weighs], weight[weighs]
 
 
 MOST = 12
@@ -405,9 +405,11 @@ def largest(table: Any, names: Sequence[str]) -> dict[str, Any]:
     name = np.array(
         [" ".join(str(part) for part in row if part != "") for row in parts.iter_rows()], object
     )
-    kept = np.array([i for i, one in enumerate(name) if not one.endswith("intercept")], np.int64)
-    size = np.abs(rows["mean"].to_numpy()[kept])
-    order = kept[np.argsort(-size, kind="stable")[:MOST]]
+    slopes = np.array(
+        [i for i, text in enumerate(name) if not text.endswith("intercept")], np.int64
+    )
+    size = np.abs(rows["mean"].to_numpy()[slopes])
+    order = slopes[np.argsort(-size, kind="stable")[:MOST]]
     numbers = {column: rows[column].to_numpy()[order] for column in ("mean", "low", "high")}
     return {"name": name[order], **numbers}
 
@@ -424,19 +426,19 @@ def lines_of(table: Mapping[str, Any]) -> list[str]:
 def classified(classifier: Any, X: Any, y: Any, share: Any) -> str:
     """Return the log loss of rows against that of the classes' shares [C] in the fit."""
     chance = classifier.predict_proba(X)
-    place = {label: c for c, label in enumerate(classifier.classes_.tolist())}
+    code_of = {label: c for c, label in enumerate(classifier.classes_.tolist())}
     labels = np.asarray(y).tolist()
-    if strange := sorted({str(label) for label in labels if label not in place}):
+    if strange := sorted({str(label) for label in labels if label not in code_of}):
         raise ValueError(f"expected labels of the fit, found {', '.join(strange[:5])}")
-    code = np.array([place[label] for label in labels])
-    own = -np.log(np.maximum(chance[np.arange(len(code)), code], np.finfo(float).tiny))
+    code = np.array([code_of[label] for label in labels])
+    loss = -np.log(np.maximum(chance[np.arange(len(code)), code], np.finfo(float).tiny))
     base = -np.log(np.asarray(share)[code])
-    gain = base - own
+    gain = base - loss
     many = len(gain) > 1
     error = 1.96 * gain.std(ddof=1) / np.sqrt(len(gain)) if many else np.inf
     better = "better" if gain.mean() > error else "not surely better"
     sure = f" (difference {gain.mean():.3f} +- {error:.3f})" if many else ""
     return (
-        f"On {len(code)} rows: log loss {own.mean():.3f}, of the classes' shares in the fit "
+        f"On {len(code)} rows: log loss {loss.mean():.3f}, of the classes' shares in the fit "
         f"{base.mean():.3f}; {better}{sure}."
     )

@@ -79,7 +79,7 @@ def given_documents(X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> Giv
     known = _given(y, column_of(X, "keywords"), [None] * size, "a list of keywords")
     whole = _given(complete, column_of(X, "complete"), [False] * size, "a mark")
     names = _given(ids, column_of(X, "doc_id"), list(range(size)), "a name")
-    own = _given(scores, _scores_of(X), [None] * size, "a mapping of scores")
+    scores_of = _given(scores, _scores_of(X), [None] * size, "a mapping of scores")
     tags, sentences = (column_of(X, name) or [None] * size for name in ("pos", "sentence"))
     rows = []
     for d, document in enumerate(documents):
@@ -88,7 +88,7 @@ def given_documents(X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> Giv
             _terms(known[d], d),
             not is_missing(whole[d]) and bool(whole[d]),
             None,
-            *_scored(own[d], d),
+            *_scored(scores_of[d], d),
         )
         labels = without_mark(labels)
         if isinstance(document, str):
@@ -109,11 +109,11 @@ def _entries(what: str, cells: Any, d: int, kind: type = object) -> list[Any]:
     """Return what a document has one of for each token or keyword, as a list."""
     if isinstance(cells, str | bytes | Mapping) or not isinstance(cells, Iterable):
         raise TypeError(f"expected {what} in document {d}, found {type(cells).__name__}")
-    found = list(cells)
-    odd = next((c for c in found if isinstance(c, bytes) or not isinstance(c, kind)), None)
-    if odd is not None or (kind is not object and None in found):
+    entries = list(cells)
+    odd = next((c for c in entries if isinstance(c, bytes) or not isinstance(c, kind)), None)
+    if odd is not None or (kind is not object and None in entries):
         raise TypeError(f"expected {what} in document {d}, found {odd!r} among them")
-    return found
+    return entries
 
 
 def _as_many(name: str, cells: list[Any], tokens: list[str], d: int) -> list[Any]:
@@ -133,23 +133,23 @@ def _terms(known: Any, d: int) -> Sequence[str] | None:
     return split_terms(list(map(str, _entries("keywords as a list of texts", known, d))))
 
 
-def _scored(own: Any, d: int) -> tuple[list[str] | None, list[float] | None]:
+def _scored(by_term: Any, d: int) -> tuple[list[str] | None, list[float] | None]:
     """Return the terms that a document's user has scored, and their scores."""
-    if is_missing(own):
+    if is_missing(by_term):
         return None, None
-    if not isinstance(own, Mapping):
+    if not isinstance(by_term, Mapping):
         raise TypeError(
             f"expected scores as a mapping from terms to numbers in document {d}, found "
-            f"{type(own).__name__}"
+            f"{type(by_term).__name__}"
         )
-    for term, score in own.items():
+    for term, score in by_term.items():
         if not isinstance(score, Real):
             raise TypeError(f"expected numbers as scores, got {score!r} for {term!r}, document {d}")
         number: Any = score
         if not abs(number) <= sys.float_info.max:
-            found = "too large a number" if isinstance(score, Integral) else score
-            raise ValueError(f"expected finite scores, got {found} for {term!r}, document {d}")
-    return [str(term) for term in own], [float(score) for score in own.values()]
+            problem = "too large a number" if isinstance(score, Integral) else score
+            raise ValueError(f"expected finite scores, got {problem} for {term!r}, document {d}")
+    return [str(term) for term in by_term], [float(score) for score in by_term.values()]
 
 
 def _scores_of(X: Any) -> list[Any] | None:
@@ -171,11 +171,11 @@ def _paired(words: Any, values: Any, d: int) -> dict[Any, Any]:
             f"expected as many scores as scored terms in document {d}, {len(terms)}, found "
             f"{len(scores)}"
         )
-    found: dict[Any, Any] = {}
+    highest: dict[Any, Any] = {}
     for term, score in zip(terms, scores, strict=True):
-        if term not in found or score > found[term] or score != score:  # the greatest, or NaN
-            found[term] = score
-    return found
+        if term not in highest or score > highest[term] or score != score:  # the greatest, or NaN
+            highest[term] = score
+    return highest
 
 
 def _documents(X: Any) -> list[Any]:
@@ -207,12 +207,12 @@ def _given(first: Any, second: list[Any] | None, default: Sequence[Any], what: s
     if first is not None and not isinstance(first, Iterable):
         kind = type(first).__name__
         raise TypeError(f"expected {what} for each of {len(default)} documents, got one {kind}")
-    found = values_of(first) if first is not None else second
-    if found is None:
+    values = values_of(first) if first is not None else second
+    if values is None:
         return list(default)
-    if len(found) != len(default):
-        raise ValueError(f"expected {what} for each of {len(default)} documents, got {len(found)}")
-    return found
+    if len(values) != len(default):
+        raise ValueError(f"expected {what} for each of {len(default)} documents, got {len(values)}")
+    return values
 
 
 @dataclass(frozen=True)
@@ -305,22 +305,22 @@ class ReadPart:
     def word_counts(self) -> Rows:
         """The counts of its words."""
         tokens = self.read.tokens
-        own = tokens.document_of_word
+        doc = tokens.document_of_word
         return count_candidates(
-            self._word_keys, tokens.fold[own], tokens.looked_at[own], tokens.y, self.counted[own]
+            self._word_keys, tokens.fold[doc], tokens.looked_at[doc], tokens.y, self.counted[doc]
         )
 
     @property
     def phrase_counts(self) -> Rows:
         """The counts of its phrases."""
         tokens, spans = self.read.tokens, self.read.spans
-        own = spans.document
+        doc = spans.document
         return count_candidates(
             spans.key,
-            tokens.fold[own],
-            tokens.looked_at[own],
+            tokens.fold[doc],
+            tokens.looked_at[doc],
             self.read.marks.y,
-            self.counted[own],
+            self.counted[doc],
         )
 
     @property

@@ -37,9 +37,9 @@ def draw(
 
 def spread_lines(effects: Sequence[Effect], pairs: Sequence[PairEffect], most: int) -> list[str]:
     """Return what moves a prediction most, with its standard deviation over rows, as lines."""
-    moved = [(one.column, one.spread) for one in effects]
-    moved += [(" and ".join(one.columns), one.spread) for one in pairs]
-    moved = sorted(moved, key=lambda one: -one[1])[:most]
+    moved = [(effect.column, effect.spread) for effect in effects]
+    moved += [(" and ".join(pair.columns), pair.spread) for pair in pairs]
+    moved = sorted(moved, key=lambda item: -item[1])[:most]
     width = max((len(name) for name, _ in moved), default=0)
     return [f"  {name:<{width}}  {spread:.3g}" for name, spread in moved]
 
@@ -51,12 +51,12 @@ def draw_named(
 
     ``ax`` None makes new axes.
     """
-    named = {one.column: one for one in effects}
-    both = {frozenset(one.columns): one for one in pairs}
+    named = {effect.column: effect for effect in effects}
+    both = {frozenset(pair.columns): pair for pair in pairs}
     effect: Effect | PairEffect | None
     effect = named.get(column) if isinstance(column, str) else both.get(frozenset(column))
     if effect is None:
-        known = [*named, *(" and ".join(one.columns) for one in pairs)]
+        known = [*named, *(" and ".join(pair.columns) for pair in pairs)]
         raise ValueError(f"column: expected one of {', '.join(known)}, got {column!r}")
     ax = new_axes((5.0, 3.5)) if ax is None else ax
     if isinstance(effect, PairEffect):
@@ -78,20 +78,20 @@ def draw_all(
         ax = new_axes((10.0, 2.8 * (rows + pair_rows)))
     ax.set_axis_off()
     grid = ax.get_subplotspec().subgridspec(rows + pair_rows, ACROSS)
-    found: list[Any] = []
+    axes: list[Any] = []
     for i, effect in enumerate(effects):
-        own = ax.figure.add_subplot(grid[divmod(i, ACROSS)], sharey=found[0] if found else None)
-        _effect(effect, own)
+        panel = ax.figure.add_subplot(grid[divmod(i, ACROSS)], sharey=axes[0] if axes else None)
+        _effect(effect, panel)
         if i % ACROSS == 0:
-            own.set_ylabel(unit)
-        found.append(own)
-    top = max((float(np.abs(one.mean).max()) for one in pairs), default=1.0)
+            panel.set_ylabel(unit)
+        axes.append(panel)
+    top = max((float(np.abs(pair.mean).max()) for pair in pairs), default=1.0)
     for i, pair in enumerate(pairs):
         row, column = divmod(i, ACROSS)
-        own = ax.figure.add_subplot(grid[rows + row, column])
-        _heat_map(pair, own, top, unit)
-        found.append(own)
-    return np.array(found, object)
+        panel = ax.figure.add_subplot(grid[rows + row, column])
+        _heat_map(pair, panel, top, unit)
+        axes.append(panel)
+    return np.array(axes, object)
 
 
 def _effect(effect: Effect, ax: Any) -> None:
@@ -99,18 +99,18 @@ def _effect(effect: Effect, ax: Any) -> None:
     half = _TWO_SIDED * effect.sd
     ax.axhline(0.0, color="0.6", linewidth=0.8)
     if effect.kind == "levels":
-        place = np.arange(len(effect.levels))
-        ax.bar(place, effect.mean, yerr=half, color="C0", ecolor="0.3", capsize=2, width=0.7)
-        ax.set_xticks(place, [_short(name) for name in effect.levels])
-        if len(place) > 2:
+        positions = np.arange(len(effect.levels))
+        ax.bar(positions, effect.mean, yerr=half, color="C0", ecolor="0.3", capsize=2, width=0.7)
+        ax.set_xticks(positions, [_short(name) for name in effect.levels])
+        if len(positions) > 2:
             ax.tick_params(axis="x", rotation=90)
     else:
-        at: Any = effect.at
+        x: Any = effect.at
         data: Any = effect.data
         if effect.kind == "date":
-            at, data = (np.datetime64("1970-01-01") + v.round().astype("m8[D]") for v in (at, data))
-        ax.fill_between(at, effect.mean - half, effect.mean + half, alpha=0.25, linewidth=0)
-        ax.plot(at, effect.mean)
+            x, data = (np.datetime64("1970-01-01") + v.round().astype("m8[D]") for v in (x, data))
+        ax.fill_between(x, effect.mean - half, effect.mean + half, alpha=0.25, linewidth=0)
+        ax.plot(x, effect.mean)
         ax.plot(
             data,
             np.zeros(len(data)),
@@ -120,7 +120,7 @@ def _effect(effect: Effect, ax: Any) -> None:
             transform=ax.get_xaxis_transform(),
         )
         if effect.kind == "date":
-            ax.set_xticks(at[[0, len(at) // 2, -1]])
+            ax.set_xticks(x[[0, len(x) // 2, -1]])
     ax.set_title(effect.column, fontsize="medium")
 
 

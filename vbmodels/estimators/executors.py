@@ -58,8 +58,8 @@ def executor_of(client: Any) -> Executor:
     names = [kind.__module__.partition(".")[0] for kind in type(client).__mro__]
     for name in [ADDRESSES] if isinstance(client, str) else names:
         for found in entry_points(group=GROUP, name=name):
-            made: Executor = found.load()(client)
-            return made
+            executor: Executor = found.load()(client)
+            return executor
     raise TypeError(
         "expected a client with reduce_over(model, batches), or one that an installed "
         f"package has registered in the entry points {GROUP}, got {type(client).__name__}"

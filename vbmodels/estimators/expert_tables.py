@@ -83,7 +83,7 @@ class ExpertTable(TableEstimator):
     def _designed(self, raw: FloatArray, t: FloatArray) -> tuple[FloatArray, ColumnSums]:
         """Return the model's columns and their sums, and keep their scale."""
         X = encoded(raw, self._encoded)
-        numbers = np.array([one.kind != "category" for one in self._encoded])
+        numbers = np.array([column.kind != "category" for column in self._encoded])
         sums = ColumnSums.of(raw if numbers.all() else raw[:, numbers], t)
         sums = encoded_sums(sums, self._encoded)
         self.centre_, self.scale_ = sums.scaling(self.standardise)
@@ -145,7 +145,7 @@ class ExpertTable(TableEstimator):
             seen = [seen_numbers(x[~np.isnan(x)], int(np.isnan(x).sum())) for x in cells]
         else:
             cells, y = self._mixed(X, y, reset=True)
-            orders = [declared(X, place) for place in range(len(cells))]
+            orders = [declared(X, position) for position in range(len(cells))]
             seen = [seen_of(*one) for one in zip(self._names, cells, orders, strict=True)]
         rules, unclear = rules_of({str(d): one for d, one in enumerate(seen)}, names=self._names)
         self._readers = readers_of(self._names, cells, seen, rules, unclear)
@@ -159,15 +159,15 @@ class ExpertTable(TableEstimator):
         }
         self._encoded, self._used, self._keyed = [], [], []
         self._columns: list[ColumnRead] = []
-        for d, (reader, one) in enumerate(zip(self._readers, seen, strict=True)):
-            found, why = self._encoding_of(reader, one, raw[:, d], levels.get(d))
-            if found is not None:
-                self._encoded.append(found)
+        for d, (reader, column_seen) in enumerate(zip(self._readers, seen, strict=True)):
+            encoded_column, why = self._encoding_of(reader, column_seen, raw[:, d], levels.get(d))
+            if encoded_column is not None:
+                self._encoded.append(encoded_column)
                 self._used.append(d)
-            if reader.rule.kind == "category" or found is not None:
+            if reader.rule.kind == "category" or encoded_column is not None:
                 self._keyed.append(d)
             self._columns.append(
-                column_read(reader.name, reader.rule, one, levels.get(d), why or USED)
+                column_read(reader.name, reader.rule, column_seen, levels.get(d), why or USED)
             )
         if not self._encoded:
             listed = "; ".join(f"{one.name}: {one.used}" for one in self._columns[:5])
@@ -180,27 +180,27 @@ class ExpertTable(TableEstimator):
     ) -> tuple[Encoded | None, Reason | None]:
         """Return what a column becomes, and why it is left out."""
         name, kind = reader.name, reader.rule.kind
-        gone, found = np.isnan(raw), None
-        missing, given = int(gone.sum()), raw[~gone]
+        gone, column = np.isnan(raw), None
+        missing, cells = int(gone.sum()), raw[~gone]
         if levels is None:
             if why := names_rows(name, seen, None, kind):
                 return None, why
-            mean = float(ColumnSums.of(given[:, None], np.zeros(len(given))).mean[0])
-            found = read_numbers(name, kind, mean, len(given), missing, self.rare_below)
+            mean = float(ColumnSums.of(cells[:, None], np.zeros(len(cells))).mean[0])
+            column = read_numbers(name, kind, mean, len(cells), missing, self.rare_below)
         else:
             if not levels.many and (why := names_rows(name, seen, len(levels.counts), kind)):
                 return None, why
             counts = {} if levels.many else levels.counts
-            found = read_categories(name, counts, missing, self.rare_below, self.max_levels)
-            if found is None:
+            column = read_categories(name, counts, missing, self.rare_below, self.max_levels)
+            if column is None:
                 return None, why_no_column(levels, self.rare_below)
-        same = not found.missing and bool((given == given[0]).all())
-        return found, ONE_VALUE if same else None
+        same = not column.missing and bool((cells == cells[0]).all())
+        return column, ONE_VALUE if same else None
 
     def _raw_again(self, X: Any) -> FloatArray:
         """Return raw cells of new rows in the columns that the fit uses."""
         X = as_numbers(native(X))
-        if all_numbers(X) and all(one.kind != "category" for one in self._encoded):
+        if all_numbers(X) and all(column.kind != "category" for column in self._encoded):
             raw = self._table(
                 X, reset=False, dtype=np.float64, order="C", ensure_all_finite="allow-nan"
             )
@@ -210,9 +210,9 @@ class ExpertTable(TableEstimator):
             used = [self._readers[d].raw(cells[d]) for d in self._used]
         raw = one_gap(np.column_stack(used))
         strange = {
-            one.name: n
-            for cells, one in zip(raw.T, self._encoded, strict=True)
-            if (n := int(np.count_nonzero(unseen(cells, one))))
+            column.name: n
+            for cells, column in zip(raw.T, self._encoded, strict=True)
+            if (n := int(np.count_nonzero(unseen(cells, column))))
         }
         if strange:
             counts = ", ".join(f"{name} ({n})" for name, n in strange.items())
@@ -245,9 +245,9 @@ class ExpertTable(TableEstimator):
     def _scaled(self, X: FloatArray) -> FloatArray:
         """Return rows on the scale of the fit, and refuse cells that would overflow there."""
         x = scaled(X, self.centre_, self.scale_)
-        found = too_large(x)
-        if found:
-            row, column = found
+        cell = too_large(x)
+        if cell:
+            row, column = cell
             raise ValueError(
                 f"expected cells within {LARGEST:g} after scaling, got {X[row, column]:g} in "
                 f"column {column}: give the column in another unit, or leave it out"

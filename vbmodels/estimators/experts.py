@@ -170,7 +170,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         if several:
             parts = np.array_split(code, len(batches))
             pairs = zip(batches, parts, strict=True)
-            batches = [ClassRows(rows, of, len(self.classes_)) for rows, of in pairs]
+            batches = [ClassRows(rows, labels, len(self.classes_)) for rows, labels in pairs]
         self._share = np.bincount(code, minlength=len(self.classes_)) / len(code)
         self._keep(model.posterior(self._run(model, batches)))
         return self
@@ -189,19 +189,19 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         return table[table["expert"] > 0].reset_index(drop=True)
 
     def _named_weights(self) -> Any:
-        lines = [name for one in self._encoded for name in one.names]
+        lines = [name for column in self._encoded for name in column.names]
         parts: list[Any] = [self.posterior_]
         if isinstance(self.posterior_, SeveralPosterior):
             parts = list(self.posterior_.parts)
-        found = [
+        labelled = [
             (label, weight)
             for label, part in zip(self.classes_[-len(parts) :], parts, strict=True)
             for weight in weights_of(part, names_of(part, lines, self._basis))
         ]
-        weights = [weight for _, weight in found]
+        weights = [weight for _, weight in labelled]
         table = intervals(
             {
-                "label": [label for label, _ in found],
+                "label": [label for label, _ in labelled],
                 "expert": [w.expert for w in weights],
                 "role": [w.role for w in weights],
                 "column": [w.column for w in weights],
@@ -218,7 +218,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
             f"{label} {100.0 * share:.3g} %"
             for label, share in zip(self.classes_, self._share, strict=True)
         )
-        used = sum(not one.left_out for one in self._columns)
+        used = sum(not column.left_out for column in self._columns)
         text = f"{used} of {len(self._columns)} columns used; classes {counts}."
         experts = self.n_experts_ if isinstance(self.n_experts_, tuple) else (self.n_experts_,)
         if self.inference == "additive" and not len(self.experts_):
@@ -228,8 +228,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
     def _weights(self) -> list[str]:
         if self.inference == "additive":
             rest = " against the rest" if len(self.classes_) > 2 else ""
-            of = f" of {self.classes_[-1]}{rest}"
-            head = f"What moves the log odds{of} most (standard deviation over rows):"
+            of_class = f" of {self.classes_[-1]}{rest}"
+            head = f"What moves the log odds{of_class} most (standard deviation over rows):"
             return [head, *spread_lines(*self._effects(None), MOST)]
         head = f"Largest weights (log odds of {self.classes_[1]} for each standard deviation of a "
         head += "column, of a category 1 against the reference, 95 %):"
@@ -275,24 +275,24 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
 
     def _effects(self, label: Any) -> tuple[tuple[Effect, ...], tuple[PairEffect, ...]]:
         """Return the effects of the additive form, of a class against the rest."""
-        one = self.posterior_
-        if isinstance(one, SeveralPosterior):
+        posterior = self.posterior_
+        if isinstance(posterior, SeveralPosterior):
             labels = self.classes_.tolist()
             if label is not None and label not in labels:
                 listed = ", ".join(map(str, labels))
                 raise ValueError(f"label: expected one of {listed}, got {label!r}")
-            one = one.parts[-1 if label is None else labels.index(label)]
+            posterior = posterior.parts[-1 if label is None else labels.index(label)]
         how = self._encoded, (self.centre_, self.scale_), self._basis
-        return effects_of(one.additive, *how), pair_effects_of(one.pairs, *how)
+        return effects_of(posterior.additive, *how), pair_effects_of(posterior.pairs, *how)
 
     def _keep(self, posterior: Any) -> None:
         """Keep a posterior, its means and standard deviations; of several classes in tuples."""
         self.posterior_ = posterior
         several = isinstance(posterior, SeveralPosterior)
-        ones = [one.components[0] for one in (posterior.parts if several else [posterior])]
+        ones = [part.components[0] for part in (posterior.parts if several else [posterior])]
 
-        def of_classes(found: list[Any]) -> Any:
-            return tuple(found) if several else found[0]
+        def of_classes(values: list[Any]) -> Any:
+            return tuple(values) if several else values[0]
 
         self.gate_means_, self.expert_means_ = (
             of_classes([o.mean[r] for o in ones]) for r in (0, 1)
@@ -310,8 +310,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         check_is_fitted(self)
         if isinstance(self.posterior_, SeveralPosterior):
             return self.posterior_.probabilities(self._unlabelled(X))
-        one = self._predicted(X).probability
-        return np.column_stack([1.0 - one, one])
+        positive = self._predicted(X).probability
+        return np.column_stack([1.0 - positive, positive])
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the log odds of the second class, [rows]; of several, log p, [rows, classes]."""
@@ -334,8 +334,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         if isinstance(self.posterior_, SeveralPosterior):
             batch = self._unlabelled(X)
             named = {}
-            for c, one in enumerate(self.posterior_.parts):
-                for k, column in enumerate(one.predict(batch).responsibility):
+            for c, part in enumerate(self.posterior_.parts):
+                for k, column in enumerate(part.predict(batch).responsibility):
                     named[f"class_{c + 1}_expert_{k + 1}"] = column
             return like(X, named)
         share = self._predicted(X).responsibility
@@ -485,10 +485,10 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
             partial(landmarks_for, self.gaussian_process, True, *X.shape),
         )
         rows = [
-            replace(one, copies=copies) for one in self._partitions(X, t, keys, weight / copies)
+            replace(part, copies=copies) for part in self._partitions(X, t, keys, weight / copies)
         ]
         cut = np.array_split(y, len(rows))
-        batches = [TargetRows(one, own) for one, own in zip(rows, cut, strict=True)]
+        batches = [TargetRows(part, target) for part, target in zip(rows, cut, strict=True)]
         model = GaussianAdditive(self.pairs)
         q = self._run(model, batches)
         self.posterior_ = model.posterior(q)
@@ -499,15 +499,15 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
 
     def _numbers(self, y: Any) -> FloatArray:
         try:
-            found = np.asarray(column_or_1d(y), dtype=np.float64)
+            numbers = np.asarray(column_or_1d(y), dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"expected numbers as target ({error}): for classes take MixtureOfExperts"
             ) from error
-        if not np.isfinite(found).all():
-            row = int(np.flatnonzero(~np.isfinite(found))[0])
-            raise ValueError(f"expected finite numbers as target, got {found[row]} in row {row}")
-        return found
+        if not np.isfinite(numbers).all():
+            row = int(np.flatnonzero(~np.isfinite(numbers))[0])
+            raise ValueError(f"expected finite numbers as target, got {numbers[row]} in row {row}")
+        return numbers
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the predicted number of every row, [rows].
@@ -540,12 +540,12 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
     def _effects(self) -> tuple[tuple[Effect, ...], tuple[PairEffect, ...]]:
         """Return what columns and pairs add, in the target's unit."""
         part, how = self.posterior_.part, (self._encoded, (self.centre_, self.scale_), self._basis)
-        effects = [one.times(self.sd_) for one in effects_of(part, *how)]
-        pairs = [one.times(self.sd_) for one in pair_effects_of(part, *how)]
+        effects = [effect.times(self.sd_) for effect in effects_of(part, *how)]
+        pairs = [pair.times(self.sd_) for pair in pair_effects_of(part, *how)]
         return tuple(effects), tuple(pairs)
 
     def _found(self) -> str:
-        used = sum(not one.left_out for one in self._columns)
+        used = sum(not column.left_out for column in self._columns)
         return (
             f"{used} of {len(self._columns)} columns used; R2 {self.r2_:.3f} on rows held out of "
             f"the choice of form, standard deviation of the rest {self.noise_sd_:.4g}."

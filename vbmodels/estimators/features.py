@@ -143,7 +143,7 @@ class LatentFeatures(
             feature_batch(codes[part], self._levels, part, weight=weight[part])
             for part in np.array_split(rows, min(self.n_partitions, len(rows)))
         ]
-        options = {one.name: getattr(self, one.name) for one in fields(FeatureOptions)}
+        options = {item.name: getattr(self, item.name) for item in fields(FeatureOptions)}
         self._options = FeatureOptions(**options)
         self._options.n_features = min(self.n_features, len(rows) - 1)
         model = make(self._options)
@@ -174,12 +174,14 @@ class LatentFeatures(
         first: dict[bytes, str] = {}
         counted: dict[str, Levels] = {}
         self._measured = set()
-        for reader, one, d in zip(self._readers, split.seen.values(), self._sources, strict=True):
+        for reader, column_seen, d in zip(
+            self._readers, split.seen.values(), self._sources, strict=True
+        ):
             column = columns[d]
             texts, levels = reader.levels(column)
             counted[reader.name] = levels
-            why = why_left_out(reader.name, reader.rule, one, levels)
-            if not why and is_measured(one, levels, reader.rule):
+            why = why_left_out(reader.name, reader.rule, column_seen, levels)
+            if not why and is_measured(column_seen, levels, reader.rule):
                 if any(isinstance(cell, str) for cell in column):
                     why = why_measured(reader.rule)
                 else:
@@ -193,14 +195,16 @@ class LatentFeatures(
             self.categories_.append(categories)
             self._places.append(places)
             self._columns.append(
-                column_read(reader.name, reader.rule, one, levels, why or USED, codes=not why)
+                column_read(
+                    reader.name, reader.rule, column_seen, levels, why or USED, codes=not why
+                )
             )
-        if found := long_format(
+        if long_columns := long_format(
             counted, {one.name: one.reason for one in self._columns if one.reason}
         ):
             raise ValueError(
                 "expected one row for all answers of a respondent, found a table in long format; "
-                f"pivot it, so that each value of {found[1]!r} is a column"
+                f"pivot it, so that each value of {long_columns[1]!r} is a column"
             )
         self.used_columns_ = np.flatnonzero([not one.left_out for one in self._columns])
         if not self.used_columns_.size:
@@ -232,12 +236,12 @@ class LatentFeatures(
     @property
     def features_(self) -> Any:
         """The features' weights by name."""
-        names = [one.name for one in self._columns]
+        names = [column.name for column in self._columns]
         features = list(self.get_feature_names_out()) if self.n_features_ else []
         units = [
-            (names[d], _category(one))
+            (names[d], _category(category))
             for d in self.used_columns_
-            for one in self.categories_[d][:-1]
+            for category in self.categories_[d][:-1]
         ]
         size = len(units)
         return intervals(
@@ -261,23 +265,23 @@ class LatentFeatures(
     def _weights(self) -> list[str]:
         if not self.n_features_:
             return ["No feature was found."]
-        found = largest(self.features_, ("feature", "column", "category"))
-        return ["Largest weights (log odds of a category, 95 %):", *lines_of(found)]
+        rows = largest(self.features_, ("feature", "column", "category"))
+        return ["Largest weights (log odds of a category, 95 %):", *lines_of(rows)]
 
     def _compared(self, X: Any, y: Any) -> str:
         codes = self._codes(self._cells(X, reset=False))
-        own = np.concatenate([_log_shares(c[c != MISSING]) for c in codes.T])
+        base = np.concatenate([_log_shares(c[c != MISSING]) for c in codes.T])
         return (
             f"A hidden cell of these rows: mean log probability {self.score(X):.3f} given the "
-            f"row's other cells, {own.mean():.3f} by the shares of the categories in these rows."
+            f"row's other cells, {base.mean():.3f} by the shares of the categories in these rows."
         )
 
     def transform(self, X: Any) -> Any:
         """Return the probability of every feature in every row, in the kind of table of ``X``."""
-        found = self._applied(X)[0].features
+        features = self._applied(X)[0].features
         if not is_frame(X) or _get_output_config("transform", self)["dense"] != "default":
-            return found  # scikit-learn makes the kind of table that set_output names
-        return like(X, dict(zip(self.get_feature_names_out(), found.T, strict=True)))
+            return features  # scikit-learn makes the kind of table that set_output names
+        return like(X, dict(zip(self.get_feature_names_out(), features.T, strict=True)))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log probability of a row's cell given its other cells.
@@ -295,14 +299,14 @@ class LatentFeatures(
         columns = codes.shape[1]
         group = np.random.default_rng(0).permutation(columns) % min(HIDDEN, columns)
         total, cells = 0.0, 0
-        for one in range(group.max() + 1):
-            rest = np.where(group == one, MISSING, codes)
-            found = apply(
+        for number in range(group.max() + 1):
+            rest = np.where(group == number, MISSING, codes)
+            prediction = apply(
                 self.model_, self.q_, feature_batch(rest, self._levels), None, self._options
             )
-            truth = codes[found.rows, found.columns]
+            truth = codes[prediction.rows, prediction.columns]
             known = truth != MISSING
-            chance = found.cells[known, truth[known]]
+            chance = prediction.cells[known, truth[known]]
             total += float(np.log(np.maximum(chance, np.finfo(float).tiny)).sum())
             cells += chance.size
         if not cells:
@@ -317,16 +321,18 @@ class LatentFeatures(
         Cells of categories that the fit never saw, and those of columns with one category
         only, stay as they are.
         """
-        found, cells = self._applied(X)
+        prediction, cells = self._applied(X)
         filled = cells.copy()
-        for row, column, chance in zip(found.rows, found.columns, found.cells, strict=True):
+        for row, column, chance in zip(
+            prediction.rows, prediction.columns, prediction.cells, strict=True
+        ):
             d = self.used_columns_[column]
             source, rule = self._sources[d], self._readers[d].rule
             best = self.categories_[d][int(np.argmax(chance))]
             if rule.answer and best == "yes":
                 before = filled[row, source]
-                given = [] if self._readers[d].gone(before) else [before]
-                filled[row, source] = f"{rule.mark} ".join([*given, rule.answer])
+                answers = [] if self._readers[d].gone(before) else [before]
+                filled[row, source] = f"{rule.mark} ".join([*answers, rule.answer])
             elif not rule.answer and self._readers[d].gone(cells[row, source]):
                 filled[row, source] = best[0] if isinstance(best, tuple) else best
         if issparse(X):
@@ -348,23 +354,23 @@ class LatentFeatures(
         if is_frame(X):
             validate_data(self, native(X), reset=reset, skip_check_array=True)
             X = objects_of(X)
-            found = check_array(
+            cells = check_array(
                 X, dtype=None, ensure_all_finite=False, ensure_min_samples=least, estimator=self
             )
         else:
-            found = self._table(
+            cells = self._table(
                 _array(X),
                 reset=reset,
                 dtype=None,
                 ensure_all_finite="allow-nan",
                 ensure_min_samples=least,
             ).astype(object)
-        for (n, d), cell in np.ndenumerate(found):
+        for (n, d), cell in np.ndenumerate(cells):
             if isinstance(cell, float | np.floating) and np.isinf(cell):
                 raise ValueError(
                     f"expected no infinity in a table, found {cell} in row {n}, column {d}"
                 )
-        return found
+        return cells
 
     @property
     def _levels(self) -> IntArray:
@@ -385,14 +391,14 @@ class LatentFeatures(
         counts = levels.counts
         rare = rare_levels(counts, self.rare_below, self.max_categories)
         apart = set(rare)
-        own = [(text,) for text in counts if text not in apart]
+        frequent = [(text,) for text in counts if text not in apart]
         ordered = sorted(
-            [*own, tuple(rare)] if rare else own,
+            [*frequent, tuple(rare)] if rare else frequent,
             key=lambda joined: (-sum(counts[text] for text in joined), joined),
         )
         categories = [
-            value[one[0]] if len(one) == 1 else tuple(value[text] for text in one)
-            for one in ordered
+            value[joined[0]] if len(joined) == 1 else tuple(value[text] for text in joined)
+            for joined in ordered
         ]
         return categories, {text: i for i, joined in enumerate(ordered) for text in joined}
 
@@ -405,7 +411,7 @@ class LatentFeatures(
             If a column of categories has cells, none of which is a category of the fit.
         """
         codes = np.full((len(cells), self.used_columns_.size), MISSING, np.int64)
-        given: dict[str, Mapping[str, int]] = {}
+        counts_of: dict[str, Mapping[str, int]] = {}
         known: dict[str, Sequence[str]] = {}
         unknown: dict[str, list[str]] = {}
         for i, d in enumerate(self.used_columns_.tolist()):
@@ -418,14 +424,14 @@ class LatentFeatures(
             if reader.rule.answer:
                 whole = replace(reader, rule=Rule(dash_is_missing=reader.rule.dash_is_missing))
                 counts = part_counts(whole.levels(column)[1].counts, reader.rule)
-            own = reader.rule.others or list(places)
+            in_fit = reader.rule.others or list(places)
             if d not in self._measured:
-                given[str(source)], known[str(source)] = counts, own  # names may repeat
-            unknown[self._names[source]] = [repr(text) for text in new_levels(counts, own)]
-        for key in foreign_columns(given, known):
+                counts_of[str(source)], known[str(source)] = counts, in_fit  # names may repeat
+            unknown[self._names[source]] = [repr(text) for text in new_levels(counts, in_fit)]
+        for key in foreign_columns(counts_of, known):
             raise ValueError(
                 f"column {self._names[int(key)]!r}: expected categories of the fit, such "
-                f"as {list(known[key])[:3]}, found {list(given[key])[:3]}; write these cells "
+                f"as {list(known[key])[:3]}, found {list(counts_of[key])[:3]}; write these cells "
                 "as in the table of the fit, or make them None"
             )
         new = [f"{name}: {', '.join(texts[:5])}" for name, texts in unknown.items() if texts]
@@ -449,12 +455,12 @@ def _repeated(cells: Any, sample_weight: Any) -> tuple[Any, FloatArray]:
     return np.repeat(cells, copies, axis=0), np.repeat(weight / copies, copies)
 
 
-def _category(found: Any) -> str:
+def _category(category: Any) -> str:
     """Return a category as text; of joined ones the first few."""
-    if not isinstance(found, tuple):
-        return str(found)
-    more = f" or {len(found) - 3} more" if len(found) > 3 else ""
-    return " or ".join(map(str, found[:3])) + more
+    if not isinstance(category, tuple):
+        return str(category)
+    others = f" or {len(category) - 3} more" if len(category) > 3 else ""
+    return " or ".join(map(str, category[:3])) + others
 
 
 def _log_shares(codes: IntArray) -> FloatArray:

@@ -208,16 +208,16 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         return self._given_back(X, self._fitted)
 
     def _fit(self, X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> None:
-        given = given_documents(X, y, complete, ids, scores)
+        documents = given_documents(X, y, complete, ids, scores)
         warn_of_names(X, COLUMNS, "documents", 5)
         if sentence := conflict(self):
             raise ValueError(sentence)
-        parts = self._parts(given, frozenset())
+        parts = self._parts(documents, frozenset())
         shared = shared_sentences(part.read.sample for part in parts)
         if shared:
-            parts = self._parts(given, shared)
+            parts = self._parts(documents, shared)
         copies = find_copies([part.read.originals for part in parts])
-        parts = [part.with_copies(own) for part, own in zip(parts, copies, strict=True)]
+        parts = [part.with_copies(repeated) for part, repeated in zip(parts, copies, strict=True)]
         if not any(len(part.read.spans.key) for part in parts):
             raise ValueError(
                 "expected a candidate in some document, found none: texts are empty, or hold no "
@@ -238,7 +238,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
                     stacklevel=4,
                 )
         phrases = self.unit == "phrase"
-        self._corpus, self._names = Corpus.of(parts, phrases, shared), frozenset(given.names)
+        self._corpus, self._names = Corpus.of(parts, phrases, shared), frozenset(documents.names)
         batches = [self._batch(part) for part in parts]
         counted = [
             every if part.counted.all() else self._batch(part, True)
@@ -266,8 +266,8 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             (report.shared.count, "documents are read without sentences that most have."),
             (report.marks.total(), "lists are a mark for none given."),
         )
-        found = [self._score(*one, fitted=True) for one in zip(parts, batches, strict=True)]
-        self._fitted = self._candidates(X, ids, found)
+        scored = [self._score(*one, fitted=True) for one in zip(parts, batches, strict=True)]
+        self._fitted = self._candidates(X, ids, scored)
 
     def _batch(self, part: ReadPart, counted: bool = False) -> KeywordBatch | PhraseBatch:
         return part.batch(self._corpus, self.window, self.damping, counted)
@@ -286,13 +286,13 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
 
     def _score(self, part: ReadPart, batch: KeywordBatch | PhraseBatch, *, fitted: bool) -> Scored:
         """Return a partition's candidates with probabilities; ``fitted``: the fit saw them."""
-        own, its = self._regression()
+        regression, its = self._regression()
         units: KeywordBatch
         if isinstance(batch, PhraseBatch):
             units, scores = self.model_.phrases_and_scores(self.q_, batch)
         else:
             units, scores = batch, None
-        nodes = own.by_node(its, units, fitted=fitted, extra=scores)
+        nodes = regression.by_node(its, units, fitted=fitted, extra=scores)
         return Scored(part, units, average(its, units, nodes))
 
     @property
@@ -367,9 +367,9 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             A list of candidates for each document, most probable first; an array of lists,
             [documents].
         """
-        found = np.empty(length_of(X), object)
-        found[:] = _chosen(self._scored(X, None, ids, scores, blind=True))
-        return found
+        selected = np.empty(length_of(X), object)
+        selected[:] = _chosen(self._scored(X, None, ids, scores, blind=True))
+        return selected
 
     def score(self, X: Any, y: Any = None, *, ids: Any = None, scores: Any = None) -> float:
         """Return how well known keyphrases are ranked when nothing is said of them.
@@ -394,8 +394,8 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             If no document has both.
         """
         check_is_fitted(self)
-        given = given_documents(X, y, None, ids, scores)
-        known = self._read(given, given.folds, self._corpus.shared)
+        documents = given_documents(X, y, None, ids, scores)
+        known = self._read(documents, documents.folds, self._corpus.shared)
         true = {
             (int(d), int(key))
             for d, key in zip(
@@ -407,17 +407,17 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         words = self._scored(X, None, ids, scores, blind=True)
         pairs = zip(words["document"].tolist(), words["key"].tolist(), strict=True)
         y = np.array([pair in true for pair in pairs], bool)
-        ends = np.searchsorted(words["document"], np.arange(len(given.names) + 1))
-        found = [
-            roc_auc_score(y[own], words["probability"][own])
+        ends = np.searchsorted(words["document"], np.arange(len(documents.names) + 1))
+        areas = [
+            roc_auc_score(y[rows], words["probability"][rows])
             for start, stop in pairwise(ends.tolist())
-            if 0 < y[own := slice(start, stop)].sum() < stop - start
+            if 0 < y[rows := slice(start, stop)].sum() < stop - start
         ]
-        if not found:
+        if not areas:
             raise ValueError(
                 "expected a document with a known keyphrase and another candidate, found none"
             )
-        return float(np.mean(found))
+        return float(np.mean(areas))
 
     def score_candidates(
         self, X: Any, keywords: Any = None, *, ids: Any = None, scores: Any = None
@@ -435,23 +435,23 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
     ) -> dict[str, Any]:
         """Score documents; ``blind``: without what a table says of their keywords."""
         check_is_fitted(self)
-        given = given_documents(X, keywords, None, ids, scores)
+        documents = given_documents(X, keywords, None, ids, scores)
         if blind:
-            given = given.without_labels()
+            documents = documents.without_labels()
         known = ids is not None or column_of(X, "doc_id") is not None
-        seen = np.array([known and name in self._names for name in given.names], bool)
-        part = self._read(given, np.where(seen, given.folds, OUTSIDE), self._corpus.shared)
+        seen = np.array([known and name in self._names for name in documents.names], bool)
+        part = self._read(documents, np.where(seen, documents.folds, OUTSIDE), self._corpus.shared)
         return self._candidates(X, ids, [self._score(part, self._batch(part), fitted=False)])
 
-    def _candidates(self, X: Any, ids: Any, found: Sequence[Scored]) -> dict[str, Any]:
+    def _candidates(self, X: Any, ids: Any, scored: Sequence[Scored]) -> dict[str, Any]:
         """Return all candidates of the partitions with their probabilities and selection."""
         names = column_of(X, "doc_id") if ids is None else values_of(ids)
         select = self.select or ("best_f" if self.unit == "phrase" else "fdr")
         parts = [
-            Histogram.of(r, units.y, units.offsets, self._most(units)) for _, units, r in found
+            Histogram.of(r, units.y, units.offsets, self._most(units)) for _, units, r in scored
         ]
         least = reduce(add, parts).least(select, self.fdr)
-        columns = [self._columns(one, least) for one in found]
+        columns = [self._columns(entry, least) for entry in scored]
         return {
             "ids": names or list(range(length_of(X))),
             **{name: _joined([part[name] for part in columns]) for name in columns[0]},
@@ -498,16 +498,16 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
             return columns  # scikit-learn makes a table of them
         return like(X, columns) if is_frame(X) else columns["keywords"]
 
-    def _parts(self, given: GivenDocuments, shared: frozenset[int]) -> list[ReadPart]:
+    def _parts(self, documents: GivenDocuments, shared: frozenset[int]) -> list[ReadPart]:
         """Read the documents of each partition."""
-        size = len(given.rows)
+        size = len(documents.rows)
         cuts = np.array_split(np.arange(size), min(self.n_partitions, size))
         rows = [slice(int(cut[0]), int(cut[-1]) + 1) for cut in cuts]
-        return [self._read(given, given.folds, shared, own) for own in rows]
+        return [self._read(documents, documents.folds, shared, chunk) for chunk in rows]
 
     def _read(
         self,
-        given: GivenDocuments,
+        documents: GivenDocuments,
         folds: IntArray,
         shared: frozenset[int],
         rows: slice = slice(None),
@@ -516,7 +516,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         terms = tuple(dict.fromkeys(map(str, self.vocabulary or ())))
         whole = self.lists == "complete"
         return ReadPart.of(
-            [completed(row) if whole else row for row in given.rows[rows]],
+            [completed(row) if whole else row for row in documents.rows[rows]],
             folds,
             self._text_options(),
             self.unit == "phrase",
@@ -526,12 +526,12 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
 
     def _text_options(self) -> TextOptions:
         plainly = isinstance(self.stop_words, bool | np.bool_)
-        more = () if plainly else self.stop_words
+        added = () if plainly else self.stop_words
         return TextOptions(
             language=named(self.language),
             stem=self.stem,
             stop_words=bool(self.stop_words) if plainly else True,
-            more_stop_words=frozenset(map(plain, map(str, more))),
+            more_stop_words=frozenset(map(plain, map(str, added))),
             min_count=self.min_count,
             max_words=self.max_words,
         )

@@ -97,8 +97,8 @@ def read_array(X: Any, ref: Any, case: Any) -> GivenCounts:
     if counts.size and counts.max() > _MOST_READS:
         raise ValueError(f"expected at most {_MOST_READS} reads of a base, got {counts.max()}")
     names = range(len(counts))
-    of = Counts(counts.astype(np.int32), _references(ref, len(counts)), case)
-    return GivenCounts(of, ("",) * len(counts), tuple(names), None)
+    data = Counts(counts.astype(np.int32), _references(ref, len(counts)), case)
+    return GivenCounts(data, ("",) * len(counts), tuple(names), None)
 
 
 def read_table(table: Any, case: str, control: str | None) -> GivenCounts:
@@ -128,32 +128,32 @@ def read_table(table: Any, case: str, control: str | None) -> GivenCounts:
             f"expected a number of reads in row {n}, column {BASES[b]}, found {reads[n, b]}"
         )
     wanted = [case, *([control] if control is not None else [])]
-    kept = [i for i, sample in enumerate(cells["sample"]) if sample in wanted]
-    found = {cells["sample"][i] for i in kept}
-    if found != set(wanted):
+    rows = [i for i, sample in enumerate(cells["sample"]) if sample in wanted]
+    samples = {cells["sample"][i] for i in rows}
+    if samples != set(wanted):
         raise ValueError(
             f"expected the samples {' and '.join(wanted)}, found "
             f"{', '.join(sorted(map(str, set(cells['sample'])))) or 'no row'}"
         )
-    places = sorted({(cells["chrom"][i], cells["pos"][i]) for i in kept})
-    columns = sorted({(cells["sample"][i], cells["replicate"][i]) for i in kept})
-    at = {place: j for j, place in enumerate(places)}
+    places = sorted({(cells["chrom"][i], cells["pos"][i]) for i in rows})
+    columns = sorted({(cells["sample"][i], cells["replicate"][i]) for i in rows})
+    number_of = {location: j for j, location in enumerate(places)}
     column = {name: r for r, name in enumerate(columns)}
     counts = np.zeros((len(places), len(columns), 4), np.int32)
     ref: list[Any] = [None] * len(places)
     seen: dict[tuple[int, int], int] = {}
-    for i in kept:
-        j = at[cells["chrom"][i], cells["pos"][i]]
+    for i in rows:
+        j = number_of[cells["chrom"][i], cells["pos"][i]]
         r = column[cells["sample"][i], cells["replicate"][i]]
-        place = f"{cells['chrom'][i]}:{cells['pos'][i]}"
+        location = f"{cells['chrom'][i]}:{cells['pos'][i]}"
         if seen.setdefault((j, r), i) != i:
             raise ValueError(
                 f"expected one row a location and replicate, found rows {seen[j, r]} and {i} "
-                f"for {place}, {' '.join(map(str, columns[r]))}"
+                f"for {location}, {' '.join(map(str, columns[r]))}"
             )
         if ref[j] is not None and ref[j] != cells["ref"][i]:
             raise ValueError(
-                f"expected one reference base at {place}, found {ref[j]!r} and "
+                f"expected one reference base at {location}, found {ref[j]!r} and "
                 f"{cells['ref'][i]!r} (row {i})"
             )
         counts[j, r], ref[j] = reads[i], cells["ref"][i]
@@ -175,15 +175,15 @@ def _references(ref: Any, size: int) -> Any:
         raise ValueError(
             f"expected ref to have a base for each of {size} locations, got the shape {array.shape}"
         )
-    given = ref if isinstance(ref, list) else array.tolist()
-    found = np.array([_place(r) for r in given])
-    wrong = np.flatnonzero((found < -1) | (found >= len(BASES)))
+    cells = ref if isinstance(ref, list) else array.tolist()
+    codes = np.array([_place(r) for r in cells])
+    wrong = np.flatnonzero((codes < -1) | (codes >= len(BASES)))
     if wrong.size:
         raise ValueError(
-            f"expected places in ACGT (0 to 3, or -1 for none) in ref, got {given[wrong[0]]} "
+            f"expected places in ACGT (0 to 3, or -1 for none) in ref, got {cells[wrong[0]]} "
             f"at location {wrong[0]}"
         )
-    return found.astype(np.int8)
+    return codes.astype(np.int8)
 
 
 def _place(ref: Any) -> int:
@@ -265,8 +265,10 @@ class VariantTester(CallOptions, LoopEstimator):
         parts = np.array_split(np.arange(len(counts)), min(self.n_partitions, len(counts)))
         self._run(model, [counts.take(part) for part in parts])
         if isinstance(model, BatchNull):
-            found = (observed_information(model, self.q_, counts.take(part)) for part in parts)
-            self.q_ = replace(self.q_, errors=standard_errors(reduce(add, found)))
+            information = (
+                observed_information(model, self.q_, counts.take(part)) for part in parts
+            )
+            self.q_ = replace(self.q_, errors=standard_errors(reduce(add, information)))
         _, score, alone = self._scores(counts)
         self.pi_ = self.q_.pi if alone.all() else prior_from_bayes_factors(score[~alone])
         if is_frame(X):
@@ -291,16 +293,16 @@ class VariantTester(CallOptions, LoopEstimator):
         )
 
     def _found(self) -> str:
-        _, of, _, _, _, called = self._tested(None, None, None)
+        _, alleles, _, _, _, called = self._tested(None, None, None)
         rates = self.q_.a / (self.q_.a + self.q_.b)
         return (
-            f"{int(called.sum())} of {len(of)} alleles called at a false discovery rate of "
+            f"{int(called.sum())} of {len(alleles)} alleles called at a false discovery rate of "
             f"{self.fdr:g}; error rates {rates.min():.2g} to {rates.max():.2g}, by substitution."
         )
 
     def _compared(self, X: Any, y: Any) -> str:
-        own, fit = self.score(X), self.elbo_ / max(len(units(self._given.counts)), 1)
-        return f"Mean log marginal likelihood of an allele: {own:.4g}, in the fit {fit:.4g}."
+        mean, fit = self.score(X), self.elbo_ / max(len(units(self._given.counts)), 1)
+        return f"Mean log marginal likelihood of an allele: {mean:.4g}, in the fit {fit:.4g}."
 
     def test(self, X: Any = None, *, ref: Any = None, case: Any = None) -> Any:
         """Test every allele but the reference at every location.
@@ -317,16 +319,16 @@ class VariantTester(CallOptions, LoopEstimator):
             pos, ref, alt, mean, sd and 95 % interval of both samples' rates, log_bayes_factor,
             prob, q_value, called.
         """
-        given, of, score, lfdr, q, called = self._tested(X, ref, case)
+        data, alleles, score, lfdr, q, called = self._tested(X, ref, case)
         columns: dict[str, Any] = {
-            "chrom": [given.chrom[j] for j in of.location],
-            "pos": [given.pos[j] for j in of.location],
-            "ref": [BASES[given.counts.ref[j]] for j in of.location],
-            "alt": [BASES[a] for a in of.alt],
+            "chrom": [data.chrom[j] for j in alleles.location],
+            "pos": [data.pos[j] for j in alleles.location],
+            "ref": [BASES[data.counts.ref[j]] for j in alleles.location],
+            "alt": [BASES[a] for a in alleles.alt],
         }
-        columns |= self._rates(of)
+        columns |= self._rates(alleles)
         columns |= {"log_bayes_factor": score, "prob": 1.0 - lfdr, "q_value": q, "called": called}
-        return like(given.kind, columns, rows=False)
+        return like(data.kind, columns, rows=False)
 
     def predict(self, X: Any, *, ref: Any = None, case: Any = None) -> Any:
         """Return whether an allele is called at the location of each row.
@@ -346,17 +348,15 @@ class VariantTester(CallOptions, LoopEstimator):
             [locations] of an array, [rows] of a table; False where the row's sample is neither
             the case nor the control.
         """
-        given, of, *_, called = self._tested(X, ref, case)
-        at = np.zeros(len(given.counts), bool)
-        at[of.location[called]] = True
-        if given.kind is None:
-            return at
-        place = dict(zip(zip(given.chrom, given.pos, strict=True), at.tolist(), strict=True))
+        data, alleles, *_, called = self._tested(X, ref, case)
+        is_called = np.zeros(len(data.counts), bool)
+        is_called[alleles.location[called]] = True
+        if data.kind is None:
+            return is_called
+        calls = dict(zip(zip(data.chrom, data.pos, strict=True), is_called.tolist(), strict=True))
         wanted = (self.case, self.control)
-        rows = zip(
-            *(cells_of(given.kind, name) for name in ("chrom", "pos", "sample")), strict=True
-        )
-        return np.array([sample in wanted and place[c, p] for c, p, sample in rows], bool)
+        rows = zip(*(cells_of(data.kind, name) for name in ("chrom", "pos", "sample")), strict=True)
+        return np.array([sample in wanted and calls[c, p] for c, p, sample in rows], bool)
 
     def score(self, X: Any, y: Any = None, *, ref: Any = None, case: Any = None) -> float:
         """Return the mean log marginal likelihood of an allele's counts, given the fit.
@@ -372,11 +372,11 @@ class VariantTester(CallOptions, LoopEstimator):
         """
         check_is_fitted(self)
         counts = self._new(X, ref, case).counts
-        at = self.model_.anchored(self.q_)
+        anchored = self.model_.anchored(self.q_)
         bound, size = 0.0, 0.0
         for start in range(0, len(counts), _CHUNK):
-            of = units(counts.take(slice(start, start + _CHUNK)))
-            sums = self.model_.e_step(at, self.model_.table(at, of))[2]
+            alleles = units(counts.take(slice(start, start + _CHUNK)))
+            sums = self.model_.e_step(anchored, self.model_.table(anchored, alleles))[2]
             bound, size = bound + sums.bound, size + sums.units
         return bound / size
 
@@ -385,8 +385,8 @@ class VariantTester(CallOptions, LoopEstimator):
     ) -> tuple[GivenCounts, Units, FloatArray, FloatArray, FloatArray, Any]:
         """Return counts, units, log Bayes factors, local false discovery rates, q, calls."""
         check_is_fitted(self)
-        given = self._given if X is None else self._new(X, ref, case)
-        of, score, alone = self._scores(given.counts)
+        data = self._given if X is None else self._new(X, ref, case)
+        alleles, score, alone = self._scores(data.counts)
         lfdr = local_fdr(score, self.pi_)
         # An allele without reads of the control goes by its own rate, apart from all others.
         q, chosen = lfdr.copy(), lfdr <= self.fdr
@@ -395,20 +395,20 @@ class VariantTester(CallOptions, LoopEstimator):
             chosen[~alone] = e_bh(score[~alone], self.fdr)
         else:
             chosen[~alone] = called(lfdr[~alone], self.fdr)
-        return given, of, score, lfdr, q, chosen
+        return data, alleles, score, lfdr, q, chosen
 
     def _scores(self, counts: Counts) -> tuple[Units, FloatArray, BoolArray]:
-        of = units(counts)
-        return of, *test_scores(self.model_, self.q_, of)
+        alleles = units(counts)
+        return alleles, *test_scores(self.model_, self.q_, alleles)
 
-    def _rates(self, of: Units) -> dict[str, FloatArray]:
-        at = self.model_.anchored(replace(self.q_, pi=self.pi_))
-        found: dict[str, list[FloatArray]] = {}
-        for start in range(0, len(of), _CHUNK):
-            some = of.take(slice(start, start + _CHUNK))
+    def _rates(self, alleles: Units) -> dict[str, FloatArray]:
+        anchored = self.model_.anchored(replace(self.q_, pi=self.pi_))
+        columns: dict[str, list[FloatArray]] = {}
+        for start in range(0, len(alleles), _CHUNK):
+            chunk = alleles.take(slice(start, start + _CHUNK))
             for name, rate in zip(
                 ("case", "control"),
-                rates(self.model_, at, self.model_.rate_table(at, some)),
+                rates(self.model_, anchored, self.model_.rate_table(anchored, chunk)),
                 strict=True,
             ):
                 for what, value in (
@@ -417,23 +417,23 @@ class VariantTester(CallOptions, LoopEstimator):
                     ("q025", rate.quantiles[:, 0]),
                     ("q975", rate.quantiles[:, 3]),
                 ):
-                    found.setdefault(f"{name}_{what}", []).append(value)
-        return {name: np.concatenate(parts) for name, parts in found.items()}
+                    columns.setdefault(f"{name}_{what}", []).append(value)
+        return {name: np.concatenate(parts) for name, parts in columns.items()}
 
     def _new(self, X: Any, ref: Any, case: Any) -> GivenCounts:
         return self._read(X, ref, self._given.counts.case if case is None else case)
 
     def _read(self, X: Any, ref: Any, case: Any) -> GivenCounts:
         tables = is_frame(X)
-        given = read_table(X, self.case, self.control) if tables else read_array(X, ref, case)
-        of = given.counts
-        if not of.counts[:, of.case].any():
-            raise ValueError(f"expected reads of the case, found none at {len(of)} locations")
-        without = int((~of.counts[:, ~of.case].any(axis=(1, 2))).sum())
-        if without and not of.case.all():
+        data = read_table(X, self.case, self.control) if tables else read_array(X, ref, case)
+        counts = data.counts
+        if not counts.counts[:, counts.case].any():
+            raise ValueError(f"expected reads of the case, found none at {len(counts)} locations")
+        without = int((~counts.counts[:, ~counts.case].any(axis=(1, 2))).sum())
+        if without and not counts.case.all():
             warnings.warn(
-                f"the control has no reads at {without} of {len(of)} locations; there the case "
+                f"the control has no reads at {without} of {len(counts)} locations; there the case "
                 "alone is tested",
                 stacklevel=3,
             )
-        return given
+        return data

@@ -71,11 +71,11 @@ def part_counts(counts: Mapping[str, int], rule: Rule) -> dict[str, int]:
     >>> part_counts({"Bus": 9, "Bus;Train": 6, "-": 2}, Rule(mark=";"))
     {'Bus': 15, 'Train': 6}
     """
-    found: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
     for cell, count in counts.items():
         if cell not in (DASH, NOT_ASKED):
-            found.update(dict.fromkeys(parts_of(cell, rule.mark), count))
-    return dict(found)
+            totals.update(dict.fromkeys(parts_of(cell, rule.mark), count))
+    return dict(totals)
 
 
 def several_answers(counts: Mapping[str, int]) -> Several | None:
@@ -93,8 +93,8 @@ def several_answers(counts: Mapping[str, int]) -> Several | None:
     >>> several_answers({"Agree": 9, "No": 4, "Agree, strongly": 6, "No, strongly": 6}) is None
     True
     """
-    found = [_set_apart(counts, mark) for mark in MARKS if any(mark in cell for cell in counts)]
-    return max(filter(None, found), key=lambda one: one.cells, default=None)
+    by_mark = [_set_apart(counts, mark) for mark in MARKS if any(mark in cell for cell in counts)]
+    return max(filter(None, by_mark), key=lambda answers: answers.cells, default=None)
 
 
 def _set_apart(counts: Mapping[str, int], mark: str) -> Several | None:
@@ -106,20 +106,22 @@ def _set_apart(counts: Mapping[str, int], mark: str) -> Several | None:
         between = ["between"] * (len(parts) - 2)
         named = ["first", *between, "last"] if len(parts) > 1 else ["alone"]
         several += count if len(parts) > 1 else 0
-        for part, place in zip(parts, named, strict=False):
-            places.setdefault(part, Counter())[place] += count
-    together = {part: of.total() - of["alone"] for part, of in places.items() if of.total() > 1}
+        for part, position in zip(parts, named, strict=False):
+            places.setdefault(part, Counter())[position] += count
+    together = {
+        p: where.total() - where["alone"] for p, where in places.items() if where.total() > 1
+    }
     moving = [part for part in together if len(+places[part]) > 1]
     enough = (
         several >= LEAST_CELLS
         and len(moving) > 1
         and sum(together[part] for part in moving) >= LEAST_MOVING * sum(together.values())
         and 2 * sum(places[part].total() for part in moving)
-        >= sum(of.total() for of in places.values())
+        >= sum(where.total() for where in places.values())
     )
     # Of the parts of one answer, which are equally frequent, the first is before the others.
-    order = sorted(places.items(), key=lambda one: (-one[1].total(), one[1]["last"], one[0]))
-    return Several(mark, several, {p: of.total() for p, of in order}) if enough else None
+    order = sorted(places.items(), key=lambda item: (-item[1].total(), item[1]["last"], item[0]))
+    return Several(mark, several, {p: where.total() for p, where in order}) if enough else None
 
 
 @dataclass(frozen=True)
@@ -144,15 +146,16 @@ class Split:
 
     def in_words(self, name: str, called: str = "") -> str:
         """Say how a column of the table was split; ``called``: its name, where it has another."""
-        one = self.several[name]
-        own = [self.rules[new].answer for new, source in self.source.items() if source == name]
-        others = sorted(set(one.counts) - set(own))
-        some = ", ".join(answer[:40] for answer in others[:3])
-        cells = sum(one.counts[answer] for answer in others)
-        rare = f", {len(others):,} rare ones are not ({cells:,} cells, such as {some})"
+        answers = self.several[name]
+        frequent = [self.rules[new].answer for new, source in self.source.items() if source == name]
+        others = sorted(set(answers.counts) - set(frequent))
+        examples = ", ".join(answer[:40] for answer in others[:3])
+        cells = sum(answers.counts[answer] for answer in others)
+        rare = f", {len(others):,} rare ones are not ({cells:,} cells, such as {examples})"
         return (
-            f"{called or name}: {one.cells:,} cells hold several answers, set apart by "
-            f"{one.mark!r}; {len(own)} answers are columns of yes and no{rare if others else ''}."
+            f"{called or name}: {answers.cells:,} cells hold several answers, set apart by "
+            f"{answers.mark!r}; {len(frequent)} answers are columns of yes and no"
+            f"{rare if others else ''}."
         )
 
 
@@ -185,28 +188,28 @@ def split_questions(
     """
     split = Split()
     for name, rule in rules.items():
-        one, may = seen[name], not seen[name].declared and name not in whole
-        found = several_answers(levels[name].counts) if may and rule.kind == "category" else None
-        if found is None:
+        column, may = seen[name], not seen[name].declared and name not in whole
+        answers = several_answers(levels[name].counts) if may and rule.kind == "category" else None
+        if answers is None:
             if may and (word := beside_scale(levels[name].counts)):
                 remark = f"missing: {word!r} {levels[name].counts[word]:,}"
                 rule = replace(rule, absent=word, remark=remark)
-            split.rules[name], split.seen[name], split.levels[name] = rule, one, levels[name]
+            split.rules[name], split.seen[name], split.levels[name] = rule, column, levels[name]
             continue
-        split.several[name] = found
-        frequent = [answer for answer, cells in found.counts.items() if cells >= max(least, 2)]
+        split.several[name] = answers
+        frequent = [answer for answer, cells in answers.counts.items() if cells >= max(least, 2)]
         for answer in frequent[:most]:
             new = f"{name} [{answer}]"
             split.rules[new] = Rule(
                 "yes or no",
                 dash_is_missing=rule.dash_is_missing,
                 remark="one of several answers",
-                mark=found.mark,
+                mark=answers.mark,
                 answer=answer,
-                others=tuple(found.counts),
+                others=tuple(answers.counts),
             )
             split.seen[new] = Seen(
-                one.cells, one.missing, ones=found.counts[answer], words=one.words
+                column.cells, column.missing, ones=answers.counts[answer], words=column.words
             )
             split.levels[new], split.source[new] = levels[name], name
     return split

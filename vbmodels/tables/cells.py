@@ -92,19 +92,19 @@ def number_of(text: str, decimal: str = ".") -> float | None:
     """
     if decimal == "." and IS_PLAIN.fullmatch(text):
         return _finite(text)
-    found = IS_DECORATED.fullmatch(text)
-    if not found or not (_COMMA if decimal == "," else _POINT).fullmatch(found["digits"]):
+    match = IS_DECORATED.fullmatch(text)
+    if not match or not (_COMMA if decimal == "," else _POINT).fullmatch(match["digits"]):
         return None
-    if (found["sign"] == "(") != text.rstrip().endswith(")"):
+    if (match["sign"] == "(") != text.rstrip().endswith(")"):
         return None
-    if found["trail"] and found["sign"] + found["inner"] not in ("", "+"):
+    if match["trail"] and match["sign"] + match["inner"] not in ("", "+"):
         return None
-    digits = re.sub("[^0-9,.]", "", found["digits"])
+    digits = re.sub("[^0-9,.]", "", match["digits"])
     if decimal == ",":
         digits = digits.replace(".", "").replace(",", ".")
     digits = digits.replace(",", "")
-    minus = found["sign"] in ("-", "−", "(") or bool(found["inner"] + found["trail"])
-    return _finite(("-" if minus else "") + digits + (found["power"] or ""))
+    minus = match["sign"] in ("-", "−", "(") or bool(match["inner"] + match["trail"])
+    return _finite(("-" if minus else "") + digits + (match["power"] or ""))
 
 
 def _finite(text: str) -> float | None:
@@ -141,20 +141,20 @@ def days_of(text: str, order: Order = "ymd") -> float | None:
     >>> days_of("02/01/1970", "dmy"), days_of("1970-01-02T12:00"), days_of("3 Jan 1970")
     (1.0, 1.5, 2.0)
     """
-    found = _DATE.fullmatch(text) or _YEAR_FIRST.fullmatch(text)
-    if found:
-        parts = [int(part or 0) for part in found.groups()]
-        micro = int((found[7] or "0").ljust(6, "0")) if found.re is _DATE else 0
+    match = _DATE.fullmatch(text) or _YEAR_FIRST.fullmatch(text)
+    if match:
+        parts = [int(part or 0) for part in match.groups()]
+        micro = int((match[7] or "0").ljust(6, "0")) if match.re is _DATE else 0
         return _days(parts[0], parts[1], parts[2], *parts[3:6], micro)
-    found = _SLASHED.fullmatch(text)
-    if found:
+    match = _SLASHED.fullmatch(text)
+    if match:
         if order == "ymd":
             return None
-        a, b, year = int(found[1]), int(found[2]), int(found[3])
-        if len(found[3]) == 2:
+        a, b, year = int(match[1]), int(match[2]), int(match[3])
+        if len(match[3]) == 2:
             year += 2000 if year < 69 else 1900
         day, month = (a, b) if order == "dmy" else (b, a)
-        return _days(year, month, day, *(int(part or 0) for part in found.groups()[3:6]))
+        return _days(year, month, day, *(int(part or 0) for part in match.groups()[3:6]))
     if _NAMED.fullmatch(text):
         plain = text.replace(",", " ").replace(".", " ")
         plain = " ".join(plain.split())
@@ -180,17 +180,17 @@ def dates_in(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
 
     A date with points between is day first.
     """
-    found: Counter[str] = Counter()
+    by_order: Counter[str] = Counter()
     for text, count in counts:
         if not text[:1].isalnum() or len(text) > 32:
             continue
         if days_of(text) is not None:
-            found.update(dict.fromkeys(("ymd", "dmy", "mdy"), count))
+            by_order.update(dict.fromkeys(("ymd", "dmy", "mdy"), count))
             continue
         dmy, mdy = days_of(text, "dmy"), None
         if "." not in text[:6]:
             mdy = days_of(text, "mdy")
-        found["dmy"] += count if dmy is not None else 0
-        found["mdy"] += count if mdy is not None else 0
-        found["same"] += count if dmy is not None and dmy == mdy else 0
-    return {order: count for order, count in found.items() if count}
+        by_order["dmy"] += count if dmy is not None else 0
+        by_order["mdy"] += count if mdy is not None else 0
+        by_order["same"] += count if dmy is not None and dmy == mdy else 0
+    return {order: count for order, count in by_order.items() if count}

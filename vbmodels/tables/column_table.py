@@ -59,8 +59,8 @@ def column_read(
     name: str,
     rule: Rule,
     seen: Seen,
-    levels: Levels | None = None,
-    use: str | Reason = USED,
+    levels: Levels | None,
+    use: str | Reason,
     codes: bool = False,
 ) -> ColumnRead:
     """Describe a column.
@@ -85,9 +85,9 @@ def column_read(
     missing = seen.missing
     if not rule.dash_is_missing:
         missing -= seen.words.get(rules.DASH, 0)
-    said = {w: n for w, n in seen.words.items() if rule.dash_is_missing or w != rules.DASH}
-    if said:
-        words.append("missing: " + ", ".join(f"{w!r} {n:,}" for w, n in list(said.items())[:4]))
+    markers = {w: n for w, n in seen.words.items() if rule.dash_is_missing or w != rules.DASH}
+    if markers:
+        words.append("missing: " + ", ".join(f"{w!r} {n:,}" for w, n in list(markers.items())[:4]))
     if rule.blank_is_no:
         missing = sum(seen.words.values())
     note = f" ({'; '.join(words)})" if words else ""

@@ -208,12 +208,14 @@ def rules_of(
 
     ``names``: of the columns, where ``seen`` has others in place of them.
     """
-    commas = any(one.comma == one.cells > one.point and one.cells for one in seen.values())
+    commas = any(
+        column.comma == column.cells > column.point and column.cells for column in seen.values()
+    )
     rules: dict[str, Rule] = {}
     unclear: dict[str, Unclear] = {}
-    for name, one in seen.items():
+    for name, column in seen.items():
         try:
-            rules[name] = read_as(name, one, wishes, commas)
+            rules[name] = read_as(name, column, wishes, commas)
         except Unclear as error:
             rules[name], unclear[name] = Rule(), error
     for name in _boxes(dict(zip(seen, names or seen, strict=True)), seen, rules):
@@ -231,8 +233,8 @@ def _boxes(
     """Return the columns of yes or blank, some of which say N/A, of questions with several."""
     groups: dict[str, list[str]] = {}
     for key, name in names.items():
-        box, one = _BOX.fullmatch(name), seen[key]
-        if box and rules[key].kind == "yes or no" and one.ones == one.cells:
+        box, column = _BOX.fullmatch(name), seen[key]
+        if box and rules[key].kind == "yes or no" and column.ones == column.cells:
             groups.setdefault(box[1], []).append(key)
     return [key for keys in groups.values() if len(keys) > 1 for key in keys]
 
@@ -336,8 +338,8 @@ def _as_number(seen: Seen, wishes: Wishes, commas: bool) -> Rule | None:
     if TRAILING in seen.units:
         remarks.append("with a minus after them: negative")
     for unit in units:
-        some = "" if seen.units[unit] == seen.cells else f" from {seen.units[unit]:,} cells"
-        remarks.append(f"{unit} removed{some}")
+        extent = "" if seen.units[unit] == seen.cells else f" from {seen.units[unit]:,} cells"
+        remarks.append(f"{unit} removed{extent}")
     only_ones = seen.ones == seen.cells and seen.missing > 0 and not (seen.units or seen.words)
     if only_ones:
         return _as_flag(seen)
@@ -422,20 +424,20 @@ def number_forms(seen: Seen, rule: Rule) -> list[NumberForm]:
     groups, single = (
         (seen.dot_groups, DOT_OR_GROUP) if comma else (seen.comma_groups, COMMA_OR_GROUP)
     )
-    found: list[tuple[str, int, tuple[str, ...]]] = [
+    counted: list[tuple[str, int, tuple[str, ...]]] = [
         (IN_GROUPS, seen.groups + groups, (IN_GROUPS, single))
     ]
     if comma:
         count = seen.cells - seen.point + seen.comma_groups
-        found.insert(0, (f"a {DECIMAL_COMMA}", count, (DECIMAL_COMMA, COMMA_OR_GROUP)))
+        counted.insert(0, (f"a {DECIMAL_COMMA}", count, (DECIMAL_COMMA, COMMA_OR_GROUP)))
     in_words = {
         QUOTE: "an apostrophe before them",
         BRACKET: "brackets",
         TRAILING: "a minus after them",
     }
-    found += [(in_words.get(unit, unit), count, (unit,)) for unit, count in seen.units.items()]
+    counted += [(in_words.get(unit, unit), count, (unit,)) for unit, count in seen.units.items()]
     forms = []
-    for name, count, keys in found:
+    for name, count, keys in counted:
         examples = (seen.examples[key] for key in keys if key in seen.examples)
         cell, where = next(examples, ("", ""))
         value = number_of(cell, rule.decimal)
@@ -522,7 +524,7 @@ def looks_like_id(name: str) -> bool:
     [True, True, True, False, False]
     """
     name = name.strip()
-    return any(one.fullmatch(name) for one in (_ID_NAME, _ID_WORDS, _ID_HUMPS))
+    return any(pattern.fullmatch(name) for pattern in (_ID_NAME, _ID_WORDS, _ID_HUMPS))
 
 
 def looks_like_weight(name: str) -> bool:

@@ -77,22 +77,22 @@ class ColumnSums:
     def of(cls, x: FloatArray, t: FloatArray) -> ColumnSums:
         """Sum up one partition."""
         gone = np.isnan(x)
-        found = cls._of(np.where(gone, 0.0, x) if gone.any() else x, t)
+        sums = cls._of(np.where(gone, 0.0, x) if gone.any() else x, t)
         for j in np.flatnonzero(gone.any(0)):
-            found._mend(int(j), x[~gone[:, j], j : j + 1])
-        found.gaps[:] = gone.sum(0)
+            sums._mend(int(j), x[~gone[:, j], j : j + 1])
+        sums.gaps[:] = gone.sum(0)
         columns = (np.ascontiguousarray(column).tobytes() for column in x.T)
         prints = tuple(hashlib.blake2b(cells, digest_size=8).hexdigest() for cells in columns)
-        return replace(found, prints=prints)
+        return replace(sums, prints=prints)
 
-    def _mend(self, j: int, given: FloatArray) -> None:
+    def _mend(self, j: int, cells: FloatArray) -> None:
         """Put the sums of a column's given cells [n, 1] in place of those with gaps."""
         self.mean[j] = self.sd[j] = self.nonzero[j] = 0.0
         self.binary[j], self.least[j], self.most[j] = True, np.inf, -np.inf
-        if len(given):
-            one = self._of(given, np.zeros(len(given)))
+        if len(cells):
+            sums = self._of(cells, np.zeros(len(cells)))
             for name in ("mean", "sd", "nonzero", "binary", "least", "most"):
-                getattr(self, name)[j] = getattr(one, name)[0]
+                getattr(self, name)[j] = getattr(sums, name)[0]
 
     @classmethod
     def _of(cls, x: FloatArray, t: FloatArray) -> ColumnSums:
@@ -116,8 +116,8 @@ class ColumnSums:
 
     def __add__(self, other: ColumnSums) -> ColumnSums:
         """Add another partition's (Chan, Golub and LeVeque 1983)."""
-        given, others = self.rows - self.gaps, other.rows - other.gaps
-        share = others / np.maximum(given + others, 1.0)
+        counts, others = self.rows - self.gaps, other.rows - other.gaps
+        share = others / np.maximum(counts + others, 1.0)
         between = np.sqrt(share * (1.0 - share))
         gap = between * other.mean - between * self.mean
         within = np.hypot(np.sqrt(1.0 - share) * self.sd, np.sqrt(share) * other.sd)
@@ -230,20 +230,20 @@ class Encoded:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the model's columns that it becomes."""
-        own = [f"{self.name} = {level}" for level in self.levels]
+        columns = [f"{self.name} = {level}" for level in self.levels]
         if self.kind != "category":
-            own = [self.name]
-        return (*own, *([f"{self.name} (missing)"] if self.missing else []))
+            columns = [self.name]
+        return (*columns, *([f"{self.name} (missing)"] if self.missing else []))
 
     @property
     def usual(self) -> float:
         """A raw cell that says least: the mean of numbers, the most frequent of the others."""
         if self.kind != "category":
             return float(round(self.fill)) if self.kind == "yes or no" else self.fill
-        place = int(np.argmax(self.cells))
-        if place == len(self.cells) - 1:
+        mode = int(np.argmax(self.cells))
+        if mode == len(self.cells) - 1:
             return float("nan")
-        return level_key(self.levels[place]) if place < len(self.levels) else -1.0  # the reference
+        return level_key(self.levels[mode]) if mode < len(self.levels) else -1.0  # the reference
 
 
 def level_key(text: str) -> float:
@@ -257,7 +257,7 @@ def level_key(text: str) -> float:
 
 
 def read_numbers(
-    name: str, kind: Kind, mean: float, given: int, missing: int, rare_below: int
+    name: str, kind: Kind, mean: float, present: int, missing: int, rare_below: int
 ) -> Encoded:
     """Return what a column of numbers becomes.
 
@@ -273,7 +273,7 @@ def read_numbers(
         Missing cells from which on a column says where they are.
     """
     marked = missing > 0 and rare_below <= missing
-    return Encoded(name, kind, fill=float(mean), missing=marked, cells=(given, missing))
+    return Encoded(name, kind, fill=float(mean), missing=marked, cells=(present, missing))
 
 
 def read_categories(
@@ -309,16 +309,16 @@ def read_categories(
         return None
     rare = rare_levels(counts, rare_below, max_levels)
     apart = set(rare)
-    own = sorted((t for t in counts if t not in apart), key=lambda t: (-counts[t], t))
-    if rare and counts[own[0]] < rare_below:
+    levels = sorted((t for t in counts if t not in apart), key=lambda t: (-counts[t], t))
+    if rare and counts[levels[0]] < rare_below:
         return None
-    if len(own) == 2 and not rare and not marked:
-        rare, own = [min(own)], [max(own)]
-    cells = [counts[text] for text in own]
+    if len(levels) == 2 and not rare and not marked:
+        rare, levels = [min(levels)], [max(levels)]
+    cells = [counts[text] for text in levels]
     return Encoded(
         name,
         "category",
-        tuple(own),
+        tuple(levels),
         tuple(rare),
         missing=marked,
         cells=(*cells, sum(counts[text] for text in rare), missing),
@@ -345,12 +345,12 @@ def constant_columns(columns: Sequence[Encoded], constant: BoolArray) -> list[st
     constant
         Which of the model's columns have one value; [D'].
     """
-    at, found = 0, []
-    for one in columns:
-        size = len(one.names)
-        found += [one.name] if constant[at : at + size].all() else []
-        at += size
-    return found
+    first, names = 0, []
+    for column in columns:
+        size = len(column.names)
+        names += [column.name] if constant[first : first + size].all() else []
+        first += size
+    return names
 
 
 ONE_VALUE = Reason("other", "one value")
@@ -390,12 +390,12 @@ def encoded(raw: FloatArray, columns: Sequence[Encoded], filled: bool = True) ->
 
 def plain(columns: Sequence[Encoded]) -> bool:
     """Say whether every column is one of numbers without a column for its gaps."""
-    return all(one.kind != "category" and not one.missing for one in columns)
+    return all(column.kind != "category" and not column.missing for column in columns)
 
 
 def names_of(columns: Sequence[Encoded]) -> list[str]:
     """Return the names of the model's columns."""
-    return [name for one in columns for name in one.names]
+    return [name for column in columns for name in column.names]
 
 
 def blocks_of(columns: Sequence[Encoded]) -> IntArray:
@@ -404,11 +404,11 @@ def blocks_of(columns: Sequence[Encoded]) -> IntArray:
     >>> blocks_of([Encoded("age", "number", missing=True), Encoded("by", "category", ("a", "b"))])
     array([0, 1, 2, 2])
     """
-    found: list[int] = []
-    for one in columns:
-        first, size = max(found, default=-1) + 1, len(one.names)
-        found += [first] * size if one.kind == "category" else range(first, first + size)
-    return np.array(found, np.int64)
+    blocks: list[int] = []
+    for column in columns:
+        first, size = max(blocks, default=-1) + 1, len(column.names)
+        blocks += [first] * size if column.kind == "category" else range(first, first + size)
+    return np.array(blocks, np.int64)
 
 
 def unseen(cells: FloatArray, column: Encoded) -> BoolArray:
@@ -431,33 +431,33 @@ def encoded_sums(sums: ColumnSums, columns: Sequence[Encoded]) -> ColumnSums:
     """
     if plain(columns) and len(columns) == sums.mean.size and not sums.gaps.any():
         return sums
-    rows, at = sums.rows, 0
-    found: list[tuple[float, float, float, bool, float, float, str]] = []
-    for one in columns:
-        if one.kind != "category":
-            fill_counts = sums.gaps[at] if one.fill != 0.0 else 0.0
-            found.append(
+    rows, j = sums.rows, 0
+    figures: list[tuple[float, float, float, bool, float, float, str]] = []
+    for column in columns:
+        if column.kind != "category":
+            fill_counts = sums.gaps[j] if column.fill != 0.0 else 0.0
+            figures.append(
                 (
-                    float(sums.mean[at]),
-                    float(sums.sd[at]),
-                    float(sums.nonzero[at] + fill_counts),
-                    bool(sums.binary[at]),
-                    float(sums.least[at]),
-                    float(sums.most[at]),
-                    sums.prints[at],
+                    float(sums.mean[j]),
+                    float(sums.sd[j]),
+                    float(sums.nonzero[j] + fill_counts),
+                    bool(sums.binary[j]),
+                    float(sums.least[j]),
+                    float(sums.most[j]),
+                    sums.prints[j],
                 )
             )
-            at += 1
-        flags = [(name, n) for name, n in zip(one.names, one.cells, strict=False)]
-        if one.kind != "category":
+            j += 1
+        flags = [(name, n) for name, n in zip(column.names, column.cells, strict=False)]
+        if column.kind != "category":
             flags = []
-        if one.missing:
-            flags = [*flags[: len(one.levels)], (one.names[-1], one.cells[-1])]
+        if column.missing:
+            flags = [*flags[: len(column.levels)], (column.names[-1], column.cells[-1])]
         for name, n in flags:
             p = n / rows
             ends = float(n == rows), float(n > 0)
-            found.append((p, float(np.sqrt(p * (1.0 - p))), float(n), True, *ends, name))
-    mean, sd, nonzero, binary, least, most, prints = zip(*found, strict=True)
+            figures.append((p, float(np.sqrt(p * (1.0 - p))), float(n), True, *ends, name))
+    mean, sd, nonzero, binary, least, most, prints = zip(*figures, strict=True)
     return ColumnSums(
         rows,
         np.array(mean),

@@ -51,8 +51,8 @@ def values_of(column: Any) -> list[Any]:
     """
     for call in ("to_pylist", "to_list"):
         if hasattr(column, call):
-            found: list[Any] = getattr(column, call)()
-            return found
+            values: list[Any] = getattr(column, call)()
+            return values
     return list(column)
 
 
@@ -71,20 +71,20 @@ def cells_of(table: Any, name: str) -> list[Any]:
     return cells_at(table, names_of(table).index(name))
 
 
-def cells_at(table: Any, place: int) -> list[Any]:
+def cells_at(table: Any, position: int) -> list[Any]:
     """Return one column by its place as Python objects, None where a cell is missing."""
     if is_arrow(table):
-        cells = table.column(place).to_pylist()
+        cells = table.column(position).to_pylist()
     elif hasattr(table, "iloc"):
-        cells = table.iloc[:, place].to_list()
+        cells = table.iloc[:, position].to_list()
     else:
-        cells = table[labels_of(table)[place]].to_list()
+        cells = table[labels_of(table)[position]].to_list()
     return [None if is_missing(cell) else cell for cell in cells]
 
 
 def objects_of(table: Any) -> Any:
     """Return a table's cells as an array of objects [N, D], None where one is missing."""
-    columns = [cells_at(table, place) for place in range(len(labels_of(table)))]
+    columns = [cells_at(table, position) for position in range(len(labels_of(table)))]
     result = np.empty((len(columns[0]) if columns else 0, len(columns)), object)
     for d, cells in enumerate(columns):
         for n, cell in enumerate(cells):
@@ -152,19 +152,19 @@ def as_matrix(table: Any) -> Any:
         return objects_of(table)
 
 
-def like(given: Any, columns: Mapping[str, Any], rows: bool = True, labels: Any = None) -> Any:
-    """Return columns as a table of the kind of ``given``.
+def like(template: Any, columns: Mapping[str, Any], rows: bool = True, labels: Any = None) -> Any:
+    """Return columns as a table of the kind of ``template``.
 
     Parameters
     ----------
-    given
+    template
         What was passed in: its class makes the result. For an array (or a list) the columns
         are stacked where they are all numbers of one kind, and are else the fields of a
         structured array.
     columns
         The columns by name, all of one length.
     rows
-        Whether the result's rows are those of ``given``, so that pandas keeps their index.
+        Whether the result's rows are those of ``template``, so that pandas keeps their index.
     labels
         Names of a table's columns in place of those in ``columns``; see `labels_of`.
 
@@ -174,19 +174,19 @@ def like(given: Any, columns: Mapping[str, Any], rows: bool = True, labels: Any 
     array([[1. , 0.5],
            [2. , 0.5]])
     """
-    if hasattr(given, "to_native"):  # narwhals, whose tables are made by name of their library
-        made = type(given).from_dict(dict(columns), backend=given.implementation)
-        return made if labels is None else made.rename(dict(zip(columns, labels, strict=True)))
-    if is_arrow(given):
-        made = type(given).from_pydict(dict(columns))
-        return made if labels is None else made.rename_columns(labels)
-    if is_frame(given):
-        made = type(given)(dict(columns))
-        if rows and hasattr(given, "index") and hasattr(made, "index"):
-            made.index = given.index
+    if hasattr(template, "to_native"):  # narwhals, whose tables are made by name of their library
+        table = type(template).from_dict(dict(columns), backend=template.implementation)
+        return table if labels is None else table.rename(dict(zip(columns, labels, strict=True)))
+    if is_arrow(template):
+        table = type(template).from_pydict(dict(columns))
+        return table if labels is None else table.rename_columns(labels)
+    if is_frame(template):
+        table = type(template)(dict(columns))
+        if rows and hasattr(template, "index") and hasattr(table, "index"):
+            table.index = template.index
         if labels is not None:
-            made.columns = labels
-        return made
+            table.columns = labels
+        return table
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     kinds = {array.dtype for array in arrays.values()}
     if len(kinds) == 1 and next(iter(kinds)).kind == "f":

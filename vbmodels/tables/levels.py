@@ -57,7 +57,7 @@ def join_case(labels: Sequence[Any], known: Sequence[Any] = ()) -> list[Any]:
     spelt: dict[str, Any] = {}
     for name in (*known, *(name for name, _ in counts.most_common())):
         spelt.setdefault(str(name).lower(), name)
-    return [spelt[one.strip().lower()] if isinstance(one, str) else one for one in labels]
+    return [spelt[label.strip().lower()] if isinstance(label, str) else label for label in labels]
 
 
 DATE_CELL = r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?Z?)?"
@@ -104,14 +104,14 @@ def rare_levels(counts: Mapping[str, int], least: int, most: int) -> list[str]:
     ['c', 'd']
     """
     ordered = sorted(counts, key=lambda text: (-counts[text], text))
-    own = sum(counts[text] >= least for text in ordered)
+    n_kept = sum(counts[text] >= least for text in ordered)
     if len(ordered) > most:
-        own = min(own, most - 1)
-    joined = ordered[max(own, 1) :]
+        n_kept = min(n_kept, most - 1)
+    joined = ordered[max(n_kept, 1) :]
     return joined if len(joined) > 1 else []
 
 
-def match_levels(given: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+def match_levels(texts: Iterable[str], known: Iterable[str]) -> dict[str, str]:
     """Return the known level that each given one is; those that are none are left out.
 
     That is itself, or else the only known level that differs by case and blanks alone.
@@ -119,22 +119,22 @@ def match_levels(given: Iterable[str], known: Iterable[str]) -> dict[str, str]:
     >>> match_levels(["a", "strongly  AGREE", "B"], ["a", "Strongly agree", "b", " b"])
     {'a': 'a', 'strongly  AGREE': 'Strongly agree'}
     """
-    own = list(known)
-    spellings = Counter(map(_folded, own))
-    alike = {_folded(level): level for level in own if spellings[_folded(level)] == 1}
-    same = set(own)
-    found = {text: text if text in same else alike.get(_folded(text)) for text in given}
-    return {text: level for text, level in found.items() if level is not None}
+    levels = list(known)
+    spellings = Counter(map(_folded, levels))
+    alike = {_folded(level): level for level in levels if spellings[_folded(level)] == 1}
+    same = set(levels)
+    matched = {text: text if text in same else alike.get(_folded(text)) for text in texts}
+    return {text: level for text, level in matched.items() if level is not None}
 
 
-def new_levels(given: Mapping[str, int], known: Iterable[str]) -> dict[str, int]:
+def new_levels(counts: Mapping[str, int], known: Iterable[str]) -> dict[str, int]:
     """Return the levels that are none of the known ones, whatever their case, and their cells.
 
     >>> new_levels({"bus": 3, "Ship": 1}, ["Bus"])
     {'Ship': 1}
     """
-    own = match_levels(given, known)
-    return {level: count for level, count in given.items() if level not in own}
+    matched = match_levels(counts, known)
+    return {level: count for level, count in counts.items() if level not in matched}
 
 
 def _folded(level: str) -> str:
@@ -263,8 +263,8 @@ def order_of(levels: Sequence[str]) -> list[str]:
     >>> order_of(["high", "Low"]), order_of(["65+", "18-24", "25-64"]), order_of(["a", "b"])
     (['Low', 'high'], ['18-24', '25-64', '65+'], [])
     """
-    found = _by_words(levels) or _by_ranges(levels)
-    return [] if found is None else list(found.levels)
+    scale = _by_words(levels) or _by_ranges(levels)
+    return [] if scale is None else list(scale.levels)
 
 
 def scale_of(levels: Sequence[str], least: int = LEAST) -> Scale | None:
@@ -304,10 +304,10 @@ def beside_scale(levels: Collection[str]) -> str:
 def numbers_of(levels: Sequence[str]) -> list[float] | None:
     """Return levels as numbers; None where some are none, or not finite."""
     try:
-        found = [float(level) for level in levels]
+        numbers = [float(level) for level in levels]
     except ValueError:
         return None
-    return found if all(map(isfinite, found)) else None
+    return numbers if all(map(isfinite, numbers)) else None
 
 
 def _by_words(levels: Sequence[str]) -> Scale | None:
@@ -316,36 +316,36 @@ def _by_words(levels: Sequence[str]) -> Scale | None:
     words = {level: " ".join(level.lower().replace("\u2019", "'").split()) for level in levels}
     for kind, scale in _SCALES:
         if all(word in scale for word in words.values()):
-            return Scale(kind, tuple(sorted(levels, key=lambda one: scale.index(words[one]))))
+            return Scale(kind, tuple(sorted(levels, key=lambda level: scale.index(words[level]))))
     return None
 
 
 def _by_ranges(levels: Sequence[str]) -> Scale | None:
     if not 2 <= len(levels) <= 30:
         return None
-    found = {level: _RANGE.fullmatch(level.strip()) for level in levels}
-    matches = {level: one for level, one in found.items() if one is not None}
-    if len(matches) < len(levels) or not any(one[2] for one in matches.values()):
+    tried = {level: _RANGE.fullmatch(level.strip()) for level in levels}
+    matches = {level: match for level, match in tried.items() if match is not None}
+    if len(matches) < len(levels) or not any(match[2] for match in matches.values()):
         return None
-    ends = {level: _ends_of(level.strip(), one) for level, one in matches.items()}
+    ends = {level: _ends_of(level.strip(), match) for level, match in matches.items()}
     if len(set(ends.values())) < len(ends) or any(low > high for low, _, high in ends.values()):
         return None  # such as 2020-10, a month
-    return Scale(NUMBERS, tuple(sorted(levels, key=lambda one: ends[one])))
+    return Scale(NUMBERS, tuple(sorted(levels, key=lambda level: ends[level])))
 
 
-def _ends_of(level: str, found: re.Match[str]) -> tuple[float, int, float]:
+def _ends_of(level: str, match: re.Match[str]) -> tuple[float, int, float]:
     """Return the low end of a range, -1 where it is below that and 1 above it, and the high end."""
-    low = float(found[1])
+    low = float(match[1])
     if level[0] in "<≤":
         return low, -1, low
     above = level[0] in ">≥" or level.endswith("+")
-    return low, int(level[0] in ">≥"), float("inf") if above else float(found[2] or low)
+    return low, int(level[0] in ">≥"), float("inf") if above else float(match[2] or low)
 
 
 def _by_numbers(levels: Sequence[str]) -> Scale | None:
     """Return the scale of whole numbers of which at most one is missing in between."""
     numbered = [_NUMBERED.fullmatch(level.strip()) for level in levels]
-    texts = [one[1] for one in numbered if one is not None]
+    texts = [match[1] for match in numbered if match is not None]
     values = numbers_of(texts if len(texts) == len(levels) else levels)
     if values is None or any(not value.is_integer() for value in values):
         return None
@@ -355,4 +355,4 @@ def _by_numbers(levels: Sequence[str]) -> Scale | None:
         return None
     if low not in (0.0, 1.0, -high) or points - len(values) > 1:
         return None
-    return Scale(NUMBERS, tuple(sorted(levels, key=lambda one: values[levels.index(one)])))
+    return Scale(NUMBERS, tuple(sorted(levels, key=lambda level: values[levels.index(level)])))

@@ -34,12 +34,12 @@ def as_numbers(table: Any) -> Any:
     """Return lists as an array, of numbers where they are nothing else."""
     if not isinstance(table, list | tuple):
         return table if hasattr(table, "dtype") or is_frame(table) else np.asarray(table)
-    found = np.array(table, dtype=object)
+    objects = np.array(table, dtype=object)
     try:
         numbers = np.array(table)
     except ValueError:
-        return found
-    return numbers if numbers.dtype.kind in "biuf" else found
+        return objects
+    return numbers if numbers.dtype.kind in "biuf" else objects
 
 
 def all_numbers(table: Any) -> bool:
@@ -60,7 +60,7 @@ def _of_numbers(kind: Any) -> bool:
     return getattr(kind, "kind", "O") in "biuf"
 
 
-def declared(table: Any, place: int) -> tuple[str, ...] | None:
+def declared(table: Any, index: int) -> tuple[str, ...] | None:
     """Return the order of a column that a table calls one of categories; None where it is none.
 
     Categories without an order have an empty one.
@@ -68,9 +68,9 @@ def declared(table: Any, place: int) -> tuple[str, ...] | None:
     if not is_frame(table):
         return None
     if is_arrow(table):
-        kind = table.schema.types[place]
+        kind = table.schema.types[index]
     else:
-        kind = table.dtypes.iloc[place] if hasattr(table.dtypes, "iloc") else table.dtypes[place]
+        kind = table.dtypes.iloc[index] if hasattr(table.dtypes, "iloc") else table.dtypes[index]
     if not str(kind).startswith(("dictionary", "category", "Categorical", "Enum")):
         return None
     names = getattr(kind, "categories", None)
@@ -82,7 +82,7 @@ def declared(table: Any, place: int) -> tuple[str, ...] | None:
 def columns_in(table: Any) -> list[list[Any]]:
     """Return the cells of every column, None where one is missing or an empty text."""
     if is_frame(table):
-        columns = [cells_at(table, place) for place in range(len(labels_of(table)))]
+        columns = [cells_at(table, position) for position in range(len(labels_of(table)))]
     else:
         columns = [list(column) for column in np.asarray(table, object).T]
     return [[None if _is_blank(cell) else cell for cell in column] for column in columns]
@@ -114,20 +114,20 @@ def seen_of(name: str, cells: Sequence[Any], order: tuple[str, ...] | None = Non
     >>> seen_of("a", ["1,5", "NA", None]).missing, seen_of("a", [True, False]).typed_flags
     (2, 2)
     """
-    given = [cell for cell in cells if cell is not None]
-    n, gone = len(given), len(cells) - len(given)
+    present = [cell for cell in cells if cell is not None]
+    n, gone = len(present), len(cells) - len(present)
     if order is not None:
         return Seen(n, gone, declared=n, order=order)
-    if not given:
+    if not present:
         return Seen(missing=gone)
-    if all(isinstance(cell, bool | np.bool_) for cell in given):
-        ones = sum(map(bool, given))
+    if all(isinstance(cell, bool | np.bool_) for cell in present):
+        ones = sum(map(bool, present))
         return Seen(
             n, gone, plain=n, point=n, comma=n, flags=n, ones=ones, typed_flags=n, low=0.0, high=1.0
         )
-    if all(isinstance(c, _NUMBERS) and not isinstance(c, bool | np.bool_) for c in given):
+    if all(isinstance(c, _NUMBERS) and not isinstance(c, bool | np.bool_) for c in present):
         try:
-            return seen_numbers(np.array([float(cell) for cell in given]), gone)
+            return seen_numbers(np.array([float(cell) for cell in present]), gone)
         except OverflowError:
             row = next(
                 n for n, cell in enumerate(cells) if isinstance(cell, int) and _is_huge(cell)
@@ -136,9 +136,9 @@ def seen_of(name: str, cells: Sequence[Any], order: tuple[str, ...] | None = Non
                 f"column {name!r}: expected numbers up to 1.8e308, found {_shown(cells[row])} in "
                 f"row {row}; give the column in another unit, or make its cells text"
             ) from None
-    if all(isinstance(cell, date | np.datetime64) for cell in given):
-        return Seen(n, gone, dates=dict.fromkeys(("ymd", "dmy", "mdy"), n), odd=(str(given[0]),))
-    return Seen(missing=gone) + seen_in(Counter(_text(cell) for cell in given))
+    if all(isinstance(cell, date | np.datetime64) for cell in present):
+        return Seen(n, gone, dates=dict.fromkeys(("ymd", "dmy", "mdy"), n), odd=(str(present[0]),))
+    return Seen(missing=gone) + seen_in(Counter(_text(cell) for cell in present))
 
 
 def _is_huge(cell: Any) -> bool:
@@ -156,17 +156,17 @@ def _text(cell: Any) -> str:
 
 def refuse_unclear(name: str, cells: Sequence[Any], unclear: Unclear) -> None:
     """Raise `ValueError` for a column that cannot be read."""
-    place = ""
+    where = ""
     if unclear.mend:
         readers = [CellReader(name, Rule(kind)) for kind in ("number", "date")]
         odd = [
             n
             for n, cell in enumerate(cells)
-            if not readers[0].gone(cell) and all(one.parse(cell) is None for one in readers)
+            if not readers[0].gone(cell) and all(reader.parse(cell) is None for reader in readers)
         ]
-        place = f" (row {odd[0]})" if odd else ""
+        where = f" (row {odd[0]})" if odd else ""
     raise ValueError(
-        f"column {name!r}: expected {unclear.expected}, found {unclear.found}{place}; correct "
+        f"column {name!r}: expected {unclear.expected}, found {unclear.found}{where}; correct "
         "these cells or make them None, or convert the column to numbers, dates or categories"
     )
 
@@ -221,16 +221,16 @@ class CellReader:
     def levels(self, cells: Sequence[Any]) -> tuple[list[str | None], Levels]:
         """Return the categories of cells, and how often each occurs."""
         known: dict[Any, str | None] = {}
-        found = []
+        levels = []
         for cell in cells:
             if not isinstance(cell, str):
-                found.append(self.level(cell))
+                levels.append(self.level(cell))
                 continue
             if cell not in known:
                 known[cell] = self.level(cell)
-            found.append(known[cell])
-        counts = Counter(level for level in found if level is not None)
-        return found, Levels(dict(counts), len(found) - counts.total(), len(counts) > MOST)
+            levels.append(known[cell])
+        counts = Counter(level for level in levels if level is not None)
+        return levels, Levels(dict(counts), len(levels) - counts.total(), len(counts) > MOST)
 
     def parse(self, cell: Any) -> float | None:
         """Return a cell that is given as a number of the column's kind; None where it is none."""
@@ -292,11 +292,11 @@ def readers_of(
     ValueError
         If a column cannot be read.
     """
-    for place, error in unclear.items():
-        refuse_unclear(names[int(place)], cells[int(place)], error)
+    for position, error in unclear.items():
+        refuse_unclear(names[int(position)], cells[int(position)], error)
     return [
-        CellReader(name, rule, bool(one.declared))
-        for name, rule, one in zip(names, rules.values(), seen, strict=True)
+        CellReader(name, rule, bool(column.declared))
+        for name, rule, column in zip(names, rules.values(), seen, strict=True)
     ]
 
 
@@ -312,11 +312,10 @@ def _number(cell: Any, rule: Rule) -> float | None:
     return float(cell) if isinstance(cell, _NUMBERS) else None
 
 
-def _flag(cell: Any, rule: Rule | None = None) -> float | None:
+def _flag(cell: Any, rule: Rule) -> float | None:
     if isinstance(cell, str):
         word = cell.strip().lower()
-        yes = word == rule.yes if rule is not None and rule.yes else word in YES
-        if yes:
+        if word in ((rule.yes,) if rule.yes else YES):
             return 1.0
         return 0.0 if word in NO else None
     return float(cell) if isinstance(cell, _NUMBERS) and cell in (0, 1) else None

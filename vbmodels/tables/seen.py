@@ -155,24 +155,26 @@ _MASK = 2**64 - 1
 def _added(parts: Sequence[Seen]) -> Seen:
     """Return what parts of a column hold together."""
     values: dict[str, Any] = {}
-    for one in fields(Seen):
-        found = [part for part in map(attrgetter(one.name), parts) if part]
-        if one.name in ("low", "high", "comma_low", "comma_high"):
-            ends = [end for end in map(attrgetter(one.name), parts) if end is not None]
-            values[one.name] = (min if one.name.endswith("low") else max)(ends, default=None)
-        elif one.name == "examples":
-            values[one.name] = {form: cell for part in found[::-1] for form, cell in part.items()}
-        elif one.name in ("words", "dates", "units", "sentinels"):
+    for item in fields(Seen):
+        present = [part for part in map(attrgetter(item.name), parts) if part]
+        if item.name in ("low", "high", "comma_low", "comma_high"):
+            ends = [end for end in map(attrgetter(item.name), parts) if end is not None]
+            values[item.name] = (min if item.name.endswith("low") else max)(ends, default=None)
+        elif item.name == "examples":
+            values[item.name] = {
+                form: cell for part in present[::-1] for form, cell in part.items()
+            }
+        elif item.name in ("words", "dates", "units", "sentinels"):
             total: dict[str, int] = {}
-            for counts in found:
+            for counts in present:
                 for word, count in counts.items():
                     total[word] = total.get(word, 0) + count
-            values[one.name] = total
-        elif one.name in ("odd", "order"):
-            several = tuple(dict.fromkeys(text for texts in found for text in texts))
-            values[one.name] = several[:MOST_EXAMPLES] if one.name == "odd" else several
+            values[item.name] = total
+        elif item.name in ("odd", "order"):
+            several = tuple(dict.fromkeys(text for texts in present for text in texts))
+            values[item.name] = several[:MOST_EXAMPLES] if item.name == "odd" else several
         else:
-            values[one.name] = sum(found) & _MASK
+            values[item.name] = sum(present) & _MASK
     return Seen(**values)
 
 
@@ -194,14 +196,14 @@ def sentinels_of(seen: Seen) -> dict[str, int]:
     if seen.low is None or seen.high is None:
         return {}
     width = seen.high - seen.low
-    found = {}
+    sentinels = {}
     for word, count in seen.sentinels.items():
         value = float(word)
         negative = value <= -7.0 and seen.low >= 0.0
         far = value < seen.low - 0.5 * width or value > seen.high + 0.5 * width
         if count >= 2 and width > 0.0 and (negative or far):
-            found[word] = count
-    return found
+            sentinels[word] = count
+    return sentinels
 
 
 def prints_of_range(low: int, high: int) -> int:
@@ -233,8 +235,8 @@ def seen_in(counts: Mapping[str, int]) -> Seen:
     """
     cells, total = list(counts.items()), Seen()
     for first in range(0, len(cells), _AT_ONCE):
-        some = cells[first : first + _AT_ONCE]
-        total += _added([_one(text.strip(), count) for text, count in some])
+        chunk = cells[first : first + _AT_ONCE]
+        total += _added([_one(text.strip(), count) for text, count in chunk])
     return total
 
 
@@ -257,9 +259,9 @@ def seen_numbers(values: FloatArray, missing: int, words: Mapping[str, int] | No
     """
     finite = np.isfinite(values)
     n = int(np.count_nonzero(finite))
-    kept = values if n == len(values) else values[finite]
-    ones = int(np.count_nonzero(kept == 1.0))
-    flags = ones + int(np.count_nonzero(kept == 0.0))
+    numbers = values if n == len(values) else values[finite]
+    ones = int(np.count_nonzero(numbers == 1.0))
+    flags = ones + int(np.count_nonzero(numbers == 0.0))
     return Seen(
         len(finite),
         missing,
@@ -270,7 +272,7 @@ def seen_numbers(values: FloatArray, missing: int, words: Mapping[str, int] | No
         ones=ones,
         words=dict(words or {}),
         odd=() if n == len(finite) else ("inf",),
-        **ends_in(kept, np.ones(len(kept), np.int64)),
+        **ends_in(numbers, np.ones(len(numbers), np.int64)),
     )
 
 
@@ -282,7 +284,7 @@ def ends_in(values: FloatArray, counts: IntArray) -> dict[str, Any]:
     fractions = 0 if whole.all() else int(counts[~whole].sum())
     low, high = float(values.min()), float(values.max())
     shares = int(counts[(values >= 0.0) & (values <= 1.0)].sum())
-    found: dict[str, Any] = {"fractions": fractions, "shares": shares}
+    figures: dict[str, Any] = {"fractions": fractions, "shares": shares}
     rest = values
     sentinels = {}
     for value in SENTINELS:
@@ -290,20 +292,20 @@ def ends_in(values: FloatArray, counts: IntArray) -> dict[str, Any]:
             sentinels[f"{value:g}"] = int(counts[hits].sum())
             rest = rest[rest != value]
     if sentinels:
-        found["sentinels"] = sentinels
+        figures["sentinels"] = sentinels
     if not fractions:
         exact = max(-low, high) < 2**53
         if not exact:
-            kept = np.abs(values) < 2**53
-            values, counts = values[kept], counts[kept]
+            in_range = np.abs(values) < 2**53
+            values, counts = values[in_range], counts[in_range]
         if (counts == 1).all():
-            found["prints"] = prints_of(values)
+            figures["prints"] = prints_of(values)
         else:
             each = (prints_of(values[counts == n]) * int(n) for n in np.unique(counts))
-            found["prints"] = sum(each) & _MASK
+            figures["prints"] = sum(each) & _MASK
     if rest.size:
-        found |= {"low": float(rest.min()), "high": float(rest.max())}
-    return found
+        figures |= {"low": float(rest.min()), "high": float(rest.max())}
+    return figures
 
 
 def _one(text: str, n: int) -> Seen:

@@ -71,11 +71,11 @@ def collect(item: Calibration, runs: int, seed: int = 0) -> list[Readings]:
     return [item.run(np.random.default_rng([seed, i])) for i in range(runs)]
 
 
-def figures_of(item: Calibration, found: list[Readings]) -> list[Figure]:
+def figures_of(item: Calibration, runs: list[Readings]) -> list[Figure]:
     """Return every figure of every reading."""
     figures: list[Figure] = []
-    for name in found[0]:
-        parts = [readings[name] for readings in found]
+    for name in runs[0]:
+        parts = [readings[name] for readings in runs]
         if isinstance(parts[0], Ranks):
             figures += rank_figures(name, [p for p in parts if isinstance(p, Ranks)])
         else:
@@ -85,7 +85,7 @@ def figures_of(item: Calibration, found: list[Readings]) -> list[Figure]:
     return figures
 
 
-def check(item: Calibration, found: list[Readings], power: bool) -> Figures:
+def check(item: Calibration, runs: list[Readings], power: bool) -> Figures:
     """Fail where a figure lies outside its range; with ``power`` also where the errors are wide.
 
     Raises
@@ -93,9 +93,9 @@ def check(item: Calibration, found: list[Readings], power: bool) -> Figures:
     ContractBroken
         With the figure, its error and its range.
     """
-    figures = figures_of(item, found)
+    figures = figures_of(item, runs)
     for f in figures:
-        where = f"{item.form}, {f.reading}, {f.name}, over {len(found)} runs"
+        where = f"{item.form}, {f.reading}, {f.name}, over {len(runs)} runs"
         CALIBRATED.holds(
             f.excess <= f.most,
             where,
@@ -129,8 +129,8 @@ def forecast_figures(name: str, parts: list[Forecast], bounds: Bounds) -> list[F
         figures.append(Figure(name, "slope", *slope, *bounds.slope, most))
     if bounds.bins is not None:
         for low, gap, error in binned(expected, realised, run):
-            at = f"bin from {low:.1f}"
-            figures.append(Figure(name, at, gap, error, -bounds.bins, bounds.bins, most))
+            label = f"bin from {low:.1f}"
+            figures.append(Figure(name, label, gap, error, -bounds.bins, bounds.bins, most))
     return figures
 
 
@@ -147,18 +147,18 @@ def slope_of(expected: FloatArray, realised: FloatArray, run: IntArray) -> tuple
     """Return the slope of realised on logit expected, and its standard error over runs."""
     x = np.clip(logit(expected), -LARGEST_LOGIT, LARGEST_LOGIT)
     design = np.column_stack([np.ones_like(x), x])
-    at = np.array([0.0, 1.0])
+    coefficients = np.array([0.0, 1.0])
     for _ in range(50):
-        p = expit(design @ at)
+        p = expit(design @ coefficients)
         information = (design.T * (p * (1.0 - p))) @ design
         step = np.linalg.solve(information, design.T @ (realised - p))
-        at = at + np.clip(step, -1.0, 1.0)
+        coefficients = coefficients + np.clip(step, -1.0, 1.0)
         if np.abs(step).max() < 1e-10:
             break
-    score = design * (realised - expit(design @ at))[:, None]
+    score = design * (realised - expit(design @ coefficients))[:, None]
     sums = np.stack([np.bincount(run, s) for s in score.T], axis=1)
     bread = np.linalg.inv(information)
-    return float(at[1]), float(np.sqrt((bread @ sums.T @ sums @ bread)[1, 1]))
+    return float(coefficients[1]), float(np.sqrt((bread @ sums.T @ sums @ bread)[1, 1]))
 
 
 def binned(
@@ -168,13 +168,13 @@ def binned(
 
     Bins in which fewer than 5 of either outcome are expected say nothing and are left out.
     """
-    found = []
+    bins = []
     which = np.minimum((expected * BINS).astype(int), BINS - 1)
     for b in np.unique(which):
         here = which == b
         if min(expected[here].sum(), (1.0 - expected[here]).sum()) >= 5.0:
-            found.append((b / BINS, *mean_of((realised - expected)[here], run[here])))
-    return found
+            bins.append((b / BINS, *mean_of((realised - expected)[here], run[here])))
+    return bins
 
 
 # Ranks.
@@ -185,18 +185,18 @@ def rank_figures(name: str, parts: list[Ranks]) -> list[Figure]:
 
     The value is the normal deviate of the p-value, `ERRORS` at most: a level of 2e-4 a quantity.
     """
-    of = parts[0].of
+    n_draws = parts[0].of
     rank = np.concatenate([np.atleast_2d(p.rank) for p in parts])
-    cells = min(of + 1, max(2, len(rank) // 10))
+    cells = min(n_draws + 1, max(2, len(rank) // 10))
     # Whole numbers of ranks a cell, so that every rank's chance is counted exactly.
-    cell = np.arange(of + 1) * cells // (of + 1)
-    chance = np.bincount(cell) / (of + 1)
+    cell = np.arange(n_draws + 1) * cells // (n_draws + 1)
+    chance = np.bincount(cell) / (n_draws + 1)
     figures = []
     for k, column in enumerate(rank.T):
         counts = np.bincount(cell[column], minlength=cells)
         p = stats.chisquare(counts, chance * len(rank)).pvalue
         z = float(stats.norm.isf(np.clip(p, 1e-300, 1.0 - 1e-12)))
-        mean = (column.mean() - of / 2) / np.sqrt(of * (of + 2) / 12 / len(rank))
+        mean = (column.mean() - n_draws / 2) / np.sqrt(n_draws * (n_draws + 2) / 12 / len(rank))
         figures.append(Figure(name, f"ranks {k}", z, 1.0, -np.inf, 0.0, ERRORS))
         figures.append(Figure(name, f"mean rank {k}", float(mean), 1.0, 0.0, 0.0, ERRORS))
     return figures

@@ -55,16 +55,16 @@ def hook_or_skip(item: Any) -> Any:
 
 
 def run_check(
-    request: pytest.FixtureRequest, check: Callable[..., Figures], *given: Any, **options: Any
+    request: pytest.FixtureRequest, check: Callable[..., Figures], *args: Any, **options: Any
 ) -> None:
     """Run a check and record its figures; a broken identity has no traceback."""
-    said = None
+    message = None
     try:
-        figures = check(*given, **options)
+        figures = check(*args, **options)
     except ContractBroken as broken:
-        said = str(broken)
-    if said is not None:
-        pytest.fail(said, pytrace=False)
+        message = str(broken)
+    if message is not None:
+        pytest.fail(message, pytrace=False)
     for name, value in figures.items():
         request.node.user_properties.append((name, float(value)))  # plain: for other processes
 
@@ -200,16 +200,16 @@ class ModelContract:
     ) -> None:
         """Item 8, as many runs as the row says."""
         item = hook_or_skip(form)
-        found = calibration.collect(item, item.few, seed=1)
-        run_check(request, calibration.check, item, found, power=False)
+        collected = calibration.collect(item, item.few, seed=1)
+        run_check(request, calibration.check, item, collected, power=False)
 
     def test_8_a_thousand_runs_are_calibrated(
         self, form: Calibration | str, request: pytest.FixtureRequest
     ) -> None:
         """Item 8, with power."""
         item = hook_or_skip(form)
-        found = calibration.collect(item, RUNS)
-        run_check(request, calibration.check, item, found, power=True)
+        collected = calibration.collect(item, RUNS)
+        run_check(request, calibration.check, item, collected, power=True)
 
     @pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::UserWarning")
     def test_9_extremes_leave_finite_numbers(

@@ -39,8 +39,8 @@ def _refuse_what_is_not_finite(state: Any, may_be_infinite: frozenset[str], wher
                 ~np.isnan(array) if name.split(".")[-1] in may_be_infinite else np.isfinite(array)
             )
             if not fine.all():
-                at = f"{where}: {name}"
-                FINITE.breaks(at, f"{name} holds {array[~fine].flat[0]}")
+                leaf_name = f"{where}: {name}"
+                FINITE.breaks(leaf_name, f"{name} holds {array[~fine].flat[0]}")
 
 
 def check_finite(case: Case, item: Extremes) -> Figures:
@@ -67,8 +67,8 @@ def _refused(case: Case, item: Extremes, name: str, batches: Sequence[Any]) -> N
     try:
         _steps(case.model(), batches, item.sweeps)
     except ValueError as error:
-        said = f"it was refused with {str(error)!r}, expected {item.refused[name]!r}"
-        FINITE.holds(re.search(item.refused[name], str(error)) is not None, name, said)
+        message = f"it was refused with {str(error)!r}, expected {item.refused[name]!r}"
+        FINITE.holds(re.search(item.refused[name], str(error)) is not None, name, message)
     else:
         FINITE.breaks(name, f"it was not refused, expected {item.refused[name]!r}")
 
@@ -84,24 +84,24 @@ def both_forms(
             for model in (compiled, plain):
                 local = model.local_step(q, batch, None)
                 pairs.append((local, model.suff_stats(q, batch, local)))
-            for one, other in zip(*pairs, strict=True):
-                if one is None:
+            for of_compiled, other in zip(*pairs, strict=True):
+                if of_compiled is None:
                     continue
                 of_plain = dict(leaves(other))
-                for leaf, a in leaves(one):
+                for leaf, a in leaves(of_compiled):
                     if a is not None and leaf.split(".")[0] not in aside:
                         yield f"{name}, partition {i}: {leaf}", a, of_plain[leaf]
 
 
 def check_compiled(case: Case, item: Extremes) -> Figures:
     """Compiled loops give what their NumPy form gives, of full and of extreme tables."""
-    found = list(item.kernels()) if item.kernels else []
+    comparisons = list(item.kernels()) if item.kernels else []
     if not isinstance(item.plain, str):
-        kept = {k: v for k, v in item.tables().items() if k not in item.refused}
-        tables = {"its own data": case.batches(0, 2), **kept}
-        found += both_forms(case.model(), item.plain(), tables, item.aside)
+        accepted = {k: v for k, v in item.tables().items() if k not in item.refused}
+        tables = {"its own data": case.batches(0, 2), **accepted}
+        comparisons += both_forms(case.model(), item.plain(), tables, item.aside)
     worst = 0.0
-    for where, compiled, plain in found:
+    for where, compiled, plain in comparisons:
         a, b = np.asarray(compiled, float), np.asarray(plain, float)
         scale = float(np.max(np.abs(b), initial=1.0, where=np.isfinite(b)))
         same = a.shape == b.shape
@@ -109,7 +109,7 @@ def check_compiled(case: Case, item: Extremes) -> Figures:
             off = f"by {np.nanmax(np.abs(a - b)):.3g}" if same else f"{a.shape}, not {b.shape}"
             COMPILED.breaks(where, f"it is not the plain form's: {off}")
         worst = max(worst, float(np.abs(a - b)[np.isfinite(b)].max(initial=0.0)) / scale)
-    COMPILED.holds(bool(found), "all tables", "nothing was compared")
+    COMPILED.holds(bool(comparisons), "all tables", "nothing was compared")
     return {"largest relative difference": worst}
 
 
@@ -172,15 +172,15 @@ def check_draws(item: Draws) -> Figures:
     # Kernels compile on the first run: Numba must meet NumPy's own empty, or it loses it for good.
     item.run(WARMUP, DRAWS, thin)
     with no_leftovers():
-        found = item.run(WARMUP, DRAWS, thin)
-        whole = found.kept.keys() - found.visited.keys()
-        longer = item.run(WARMUP, DRAWS * thin + 2, 1) if whole else found
+        sampled = item.run(WARMUP, DRAWS, thin)
+        whole = sampled.kept.keys() - sampled.visited.keys()
+        longer = item.run(WARMUP, DRAWS * thin + 2, 1) if whole else sampled
     WRITTEN.holds(
-        bool(found.kept or found.summaries),
+        bool(sampled.kept or sampled.summaries),
         item.name,
         "nothing was kept: the test would prove nothing",
     )
-    for name, array in found.kept.items():
+    for name, array in sampled.kept.items():
         where = f"{item.name}, {name}"
         WRITTEN.holds(
             array.shape[:2] == (CHAINS, DRAWS),
@@ -193,8 +193,8 @@ def check_draws(item: Draws) -> Figures:
         if not item.stays:
             alike = (flat[:, 1:] == flat[:, :-1]).all(axis=2)
             WRITTEN.holds(not alike.any(), where, "a draw is a copy of the one before")
-        if name in found.visited:
-            seen = found.visited[name]
+        if name in sampled.visited:
+            seen = sampled.visited[name]
             visits = 1 + WARMUP + DRAWS * thin
             WRITTEN.holds(
                 seen.shape[1] == visits,
@@ -209,11 +209,11 @@ def check_draws(item: Draws) -> Figures:
             # The same chain, kept whole: the last of every stretch is what thinning keeps.
             expected = longer.kept[name][:, thin - 1 : DRAWS * thin : thin]
             _same(where, "not the last of each stretch", array, expected)
-    for name, (published, made) in found.summaries.items():
-        close = np.allclose(published, made, rtol=1e-9, atol=1e-12)
-        gap = "" if close else f", by {np.max(np.abs(np.subtract(published, made))):.3g}"
+    for name, (published, computed) in sampled.summaries.items():
+        close = np.allclose(published, computed, rtol=1e-9, atol=1e-12)
+        gap = "" if close else f", by {np.max(np.abs(np.subtract(published, computed))):.3g}"
         WRITTEN.holds(close, item.name, f"{name} is not that of the draws{gap}")
-    return {f"{item.name}: arrays": len(found.kept), "summaries": len(found.summaries)}
+    return {f"{item.name}: arrays": len(sampled.kept), "summaries": len(sampled.summaries)}
 
 
 def _same(where: str, fault: str, array: FloatArray, expected: FloatArray) -> None:

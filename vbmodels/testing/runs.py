@@ -21,10 +21,10 @@ def loops(case: Case) -> dict[str, Loop]:
     model = case.model()
     if isinstance(model, Driven):
         return {"own": loop_of(model)}
-    found: dict[str, Loop] = {"cavi": cavi}
+    by_name: dict[str, Loop] = {"cavi": cavi}
     if isinstance(model, Accelerable):
-        found["squarem"] = squarem
-    return found
+        by_name["squarem"] = squarem
+    return by_name
 
 
 def plain_loop(case: Case) -> Loop:
@@ -105,7 +105,7 @@ def check_best(case: Case, loop: Loop, item: Best) -> Figures:
     where = f"batches(0, 2), {len(seen)} steps"
     LEAVES.holds(len(seen) > 1, where, "the fit took one step: the test would prove nothing")
     phase, left = seen[-1]
-    tail = list(itertools.takewhile(lambda at: at[0] == phase, reversed(seen)))
+    tail = list(itertools.takewhile(lambda entry: entry[0] == phase, reversed(seen)))
     highest = max(step.elbo for _, step in tail)
     LEAVES.holds(
         left.elbo >= highest - case.rise_rtol * max(1.0, abs(highest)),
@@ -131,7 +131,7 @@ RESUME = Identity(3, "a fit that is resumed gives the same bits")
 
 def apart(one: Any, other: Any) -> str:
     """Name the leaf at which two states differ most, with both values; sizes first."""
-    worst, found = -1.0, "the states are of different classes or shapes"
+    worst, difference = -1.0, "the states are of different classes or shapes"
     for (name, left), (_, right) in zip(leaves(one), leaves(other), strict=False):
         if left is None or right is None:
             if left is not right:
@@ -145,14 +145,15 @@ def apart(one: Any, other: Any) -> str:
         if a.dtype.kind not in "fiub":
             return f"{name} is another"
         gap = np.where(a == b, 0.0, np.abs(a.astype(float) - b.astype(float)))
-        at = np.unravel_index(int(np.nanargmax(np.nan_to_num(gap, nan=np.inf))), gap.shape)
-        if not gap[at] <= worst:
-            worst = float(gap[at])
-            place = f"[{', '.join(map(str, at))}]" if at else ""
-            found = (
-                f"{name}{place} is {a[at]!s} in one and {b[at]!s} in the other, {worst:.3g} away"
+        index = np.unravel_index(int(np.nanargmax(np.nan_to_num(gap, nan=np.inf))), gap.shape)
+        if not gap[index] <= worst:
+            worst = float(gap[index])
+            subscript = f"[{', '.join(map(str, index))}]" if index else ""
+            difference = (
+                f"{name}{subscript} is {a[index]!s} in one and {b[index]!s} in the other, "
+                f"{worst:.3g} away"
             )
-    return found
+    return difference
 
 
 def check_partitions(case: Case, loop: Loop) -> Figures:
@@ -162,10 +163,10 @@ def check_partitions(case: Case, loop: Loop) -> Figures:
     for parts in PARTS[1:]:
         where = f"between batches(0, 1) and batches(0, {parts}), after {case.sweeps} steps"
         pairs = zip(leaves(ends[1].q), leaves(ends[parts].q), strict=True)
-        for (name, one), (_, many) in pairs:
-            if one is None:
+        for (name, single), (_, many) in pairs:
+            if single is None:
                 continue
-            a, b = np.asarray(one), np.asarray(many)
+            a, b = np.asarray(single), np.asarray(many)
             differs = f"{name} differs between 1 and {parts} partitions"
             if a.dtype.kind != "f" or a.shape != b.shape:
                 PARTITIONS.holds(np.array_equal(a, b), where, differs)
@@ -246,17 +247,17 @@ def check_resume(case: Case, loop: Loop) -> Figures:
         resumed = Driver(loop, model, log.start, again, log=log, trace=[left[i][1]])
         rest = itertools.islice(resumed, len(saved) - 1 - i)
         resumed_steps: Iterator[Step | None] = itertools.chain([resumed.step], rest)
-        for j, at in enumerate(resumed_steps, start=i):
+        for j, resumed_step in enumerate(resumed_steps, start=i):
             where = f"batches(0, 3), resumed at step {i}, other bits at step {j}"
-            if at is None:
+            if resumed_step is None:
                 RESUME.breaks(where, "its requests are not those of the run that it goes on from")
-            elif (to_bytes(at.q), at.elbo) != left[j]:
-                RESUME.breaks(f"{where} (what it leaves)", apart(thaw(left[j][0]), at.q))
+            elif (to_bytes(resumed_step.q), resumed_step.elbo) != left[j]:
+                RESUME.breaks(f"{where} (what it leaves)", apart(thaw(left[j][0]), resumed_step.q))
             expected = thaw(saved[j][0])
             if j > i and not same_bits(resumed.log(), expected):
                 RESUME.breaks(where, apart(expected, resumed.log()))
             for k, state in enumerate(again.local_states(resumed.number)):
                 if freeze(state) != saved[j][1][k]:
-                    place = f"{where} (the local state of partition {k})"
-                    RESUME.breaks(place, apart(thaw(saved[j][1][k]), state))
+                    state_name = f"{where} (the local state of partition {k})"
+                    RESUME.breaks(state_name, apart(thaw(saved[j][1][k]), state))
     return {}

@@ -26,9 +26,9 @@ def directions(size: int, count: int = 40) -> FloatArray:
 
 
 def distances(
-    value: Callable[[FloatArray], float], at: FloatArray, step: float, along: FloatArray
+    value: Callable[[FloatArray], float], point: FloatArray, step: float, along: FloatArray
 ) -> FloatArray:
-    """Estimate how far ``at`` is from the maximum of ``value`` along several directions.
+    """Estimate how far ``point`` is from the maximum of ``value`` along several directions.
 
     The first and second derivative come from differences of fourth and second order; what
     rounding alone can make of them is taken off. Infinite where the curvature is upwards.
@@ -49,12 +49,12 @@ def distances(
     FloatArray
         Distances, [D].
     """
-    centre = value(at)
+    centre = value(point)
     noise = 64.0 * np.finfo(float).eps * max(1.0, abs(centre))
     result = []
     for d in along:
-        near = [value(at + s * step * d) for s in (-1.0, 1.0)]
-        far = [value(at + 2.0 * s * step * d) for s in (-1.0, 1.0)]
+        near = [value(point + s * step * d) for s in (-1.0, 1.0)]
+        far = [value(point + 2.0 * s * step * d) for s in (-1.0, 1.0)]
         slope = (8.0 * (near[1] - near[0]) - (far[1] - far[0])) / (12.0 * step)
         curvature = (near[0] - 2.0 * centre + near[1]) / step**2
         slope = max(0.0, abs(slope) - noise / step)
@@ -70,8 +70,8 @@ def _place(state: Any, move: Coordinates, direction: FloatArray) -> str:
     """Name the leaf that a coordinate moves most, or say that the direction mixes several."""
     if np.count_nonzero(direction) > 1:
         return "along a mix of all coordinates"
-    which, at = int(np.argmax(np.abs(direction))), move.to_vector(state)
-    moved = [move.from_vector(state, at + s * move.step * direction) for s in (-1.0, 1.0)]
+    which, vector = int(np.argmax(np.abs(direction))), move.to_vector(state)
+    moved = [move.from_vector(state, vector + s * move.step * direction) for s in (-1.0, 1.0)]
     best, name = -1.0, "no leaf"
     for (leaf, low), (_, high) in zip(leaves(moved[0]), leaves(moved[1]), strict=True):
         gap = 0.0 if low is None else np.abs(np.asarray(high, float) - np.asarray(low, float))
@@ -91,22 +91,22 @@ def largest_distance(
     tolerance: float,
 ) -> float:
     """Return how far a state is from the maximum along any direction; break where it is far."""
-    at = move.to_vector(state)
-    along = directions(at.size)
-    found = distances(lambda v: value(move.from_vector(state, v)), at, move.step, along)
-    worst = int(found.argmax())
-    if not found[worst] <= tolerance:
+    point = move.to_vector(state)
+    along = directions(point.size)
+    away = distances(lambda v: value(move.from_vector(state, v)), point, move.step, along)
+    worst = int(away.argmax())
+    if not away[worst] <= tolerance:
         # A coordinate names its leaf; a mix of several is named only where none is off.
-        coordinates = found[: len(along) - 10]
+        coordinates = away[: len(along) - 10]
         if coordinates.size and coordinates.max() > tolerance:
             worst = int(coordinates.argmax())
-        said = (
+        message = (
             "the bound curves upwards there: this is no maximum"
-            if np.isinf(found[worst])
-            else f"the maximum is {found[worst]:.3g} away, allowed {tolerance:.3g}"
+            if np.isinf(away[worst])
+            else f"the maximum is {away[worst]:.3g} away, allowed {tolerance:.3g}"
         )
-        identity.breaks(f"{where}, {_place(state, move, along[worst])}", said)
-    return float(found.max())
+        identity.breaks(f"{where}, {_place(state, move, along[worst])}", message)
+    return float(away.max())
 
 
 def check_global_step(case: Case, item: GlobalStep, seed: int) -> Figures:
@@ -176,7 +176,7 @@ def check_near(case: Case, item: GlobalStep, seed: int) -> Figures:
     (step, _), *_, (last, run) = path
     states, largest = run.reduce.local_states(last.iteration), 0.0
     rtol = max(case.rise_rtol, 1e-9)
-    for named, vector in _vectors([model.to_vector(one.q) for one, _ in path]):
+    for named, vector in _vectors([model.to_vector(step.q) for step, _ in path]):
         where = f"tiny({seed}), {named} sweep {step.iteration}"
         there = model.from_vector(step.q, vector)
         _finite(there, where)
@@ -204,10 +204,10 @@ def _vectors(three: list[FloatArray]) -> list[tuple[str, FloatArray]]:
     zero, one, two = three
     r, v = one - zero, two - 2.0 * one + zero
     a = float(np.clip(np.linalg.norm(r) / max(float(np.linalg.norm(v)), 1e-300), 1.0, STRIDE))
-    found = [("at", zero), (f"a leap of {a:.2g} from", zero + 2.0 * a * r + a * a * v)]
+    vectors = [("at", zero), (f"a leap of {a:.2g} from", zero + 2.0 * a * r + a * a * v)]
     far = min(FARTHEST, float(np.max(np.abs(r))))
     aside = itertools.product(directions(zero.size, 4), (-far, far))
-    return found + [(f"{size:.2g} aside of", zero + size * along) for along, size in aside]
+    return vectors + [(f"{size:.2g} aside of", zero + size * along) for along, size in aside]
 
 
 def _finite(state: Any, where: str) -> None:

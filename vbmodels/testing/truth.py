@@ -42,10 +42,10 @@ def check_definition(case: Case, item: MonteCarlo, seed: int) -> Figures:
         if item.mixed and step.iteration == 0:
             moved = model.global_step(step.q, step.stats)
             points.append(("after the global step", moved, states))
-    for name, q, held in points:
+    for name, q, local_states in points:
         where = f"tiny({seed}), {name}"
-        draws = item.sample(q, batches, held, rng, item.size)
-        weights = item.log_joint(draws, batches) - item.log_q(draws, q, batches, held)
+        draws = item.sample(q, batches, local_states, rng, item.size)
+        weights = item.log_joint(draws, batches) - item.log_q(draws, q, batches, local_states)
         DEFINITION.holds(
             weights.shape == (item.size,),
             where,
@@ -58,7 +58,7 @@ def check_definition(case: Case, item: MonteCarlo, seed: int) -> Figures:
             where,
             f"no power: the standard error is {se:.3g}, allowed {item.largest_se:.3g}; raise size",
         )
-        value = bound(model, q, batches, held)
+        value = bound(model, q, batches, local_states)
         figures |= {f"{name}: bound - definition": value - mean, f"{name}: se": se}
         slack = 4.0 * se + 1e-9 * max(1.0, abs(mean))
         off = f"the bound is {value:.6g}, its definition {mean:.6g} +- {se:.2g}"
@@ -115,11 +115,11 @@ def check_sampler(case: Case, item: Sampler) -> Figures:
     )
     ratio = sd / seen.sd
     low, high = item.sd_ratio
-    for at in (int(ratio.argmin()), int(ratio.argmax())):
+    for k in (int(ratio.argmin()), int(ratio.argmax())):
         SAMPLER.holds(
-            bool(low <= ratio[at] <= high),
-            f"{where}, quantity {at}",
-            f"sd under q is {ratio[at]:.3g} of the sampler's, allowed {low:.3g} to {high:.3g}",
+            bool(low <= ratio[k] <= high),
+            f"{where}, quantity {k}",
+            f"sd under q is {ratio[k]:.3g} of the sampler's, allowed {low:.3g} to {high:.3g}",
         )
     return {
         "largest mean difference in sd": float((np.abs(mean - seen.mean) / seen.sd).max()),
@@ -214,11 +214,11 @@ def _differences(one: FloatArray, other: FloatArray) -> FloatArray:
 def _within(parts: Sequence[FloatArray], allowed: float, astray: float, what: str) -> float:
     if not parts:
         return 0.0
-    found = np.concatenate(parts)
-    off = float(np.mean(found > allowed))
+    differences = np.concatenate(parts)
+    off = float(np.mean(differences > allowed))
     SCORES.holds(
         off <= astray,
-        f"row {int(found.argmax())} and others, {off:.1%} of all",
-        f"{what} differs by {found.max():.3g}, allowed {allowed:.3g}",
+        f"row {int(differences.argmax())} and others, {off:.1%} of all",
+        f"{what} differs by {differences.max():.3g}, allowed {allowed:.3g}",
     )
-    return float(found[found <= allowed].max(initial=0.0))
+    return float(differences[differences <= allowed].max(initial=0.0))

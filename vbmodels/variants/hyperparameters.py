@@ -133,8 +133,8 @@ def _on_cap(n: float, s1: float, s2: float, prior: BetaPrior) -> tuple[float, fl
     def loss(logit: float) -> float:
         la = np.log(CAP) - np.logaddexp(0.0, -logit)
         lb = np.log(CAP) - np.logaddexp(0.0, logit)
-        one, other, count, of_mu, of_nu = (np.asarray(v) for v in (la, lb, n, s1, s2))
-        return -float(beta_objective(one, other, count, of_mu, of_nu, prior))
+        log_a, log_b, count, of_mu, of_nu = (np.asarray(v) for v in (la, lb, n, s1, s2))
+        return -float(beta_objective(log_a, log_b, count, of_mu, of_nu, prior))
 
     best = minimize_scalar(loss, bounds=(-18.0, 18.0), method="bounded", options={"xatol": 1e-10})
     share = 1.0 / (1.0 + np.exp(-best.x))
@@ -238,7 +238,7 @@ def log_normal_step(
     gradient, curvature = _log_normal_derivatives(log_m, n, s1, s2, mean, log_sd, centre)
     # log p_q moves with d / s^2 and d^2 / s^2, d = log M - mean.
     turn = np.array([[1.0, 0.0], [-2.0 * mean, 1.0]]) / start[1] ** 2
-    of = np.array([[covariance[0], covariance[1]], [covariance[1], covariance[2]]])
+    matrix = np.array([[covariance[0], covariance[1]], [covariance[1], covariance[2]]])
     free = np.array(
         [
             not _held(mean, gradient[0], log_m[[0, -1]]),
@@ -248,7 +248,7 @@ def log_normal_step(
     step = np.zeros(2)
     if free.any():
         block = np.ix_(free, free)
-        values, vectors = np.linalg.eigh((curvature - turn @ of @ turn.T)[block])
+        values, vectors = np.linalg.eigh((curvature - turn @ matrix @ turn.T)[block])
         least = 0.01 * float(np.abs(np.linalg.eigvalsh(curvature[block])).max())
         step[free] = vectors @ ((vectors.T @ gradient[free]) / np.maximum(values, least))
     step *= min(1.0, 0.7 / max(float(np.abs(step).max()), 1e-300))
@@ -256,10 +256,10 @@ def log_normal_step(
     return float(np.clip(mean + step[0], log_m[0], log_m[-1])), float(sd)
 
 
-def _held(at: float, slope: float, ends: FloatArray) -> bool:
+def _held(x: float, slope: float, ends: FloatArray) -> bool:
     """Whether a coordinate stands at an end of its range and wants to go further."""
     near = 1e-9  # the logarithm of an end's exponential is not the end
-    return bool((at <= ends[0] + near and slope < 0.0) or (at >= ends[1] - near and slope > 0.0))
+    return bool((x <= ends[0] + near and slope < 0.0) or (x >= ends[1] - near and slope > 0.0))
 
 
 def _log_normal_derivatives(

@@ -124,36 +124,36 @@ class Indels(State, kind="variants.Indels"):
 
 
 def indel_units(
-    of: Indels, depth: IntArray, case: BoolArray, member: IntArray | None = None
+    indels: Indels, depth: IntArray, case: BoolArray, member: IntArray | None = None
 ) -> Units:
     """Return the units of anchors, sorted by location; ``alt`` is the allele, -1 where unseen.
 
     Parameters
     ----------
-    of
+    indels
         The alleles.
     depth
         [J, R] reads at every location.
     case, member
         [R] as `Counts` has them.
     """
-    kind, slips = of.kind, of.slips
-    one = slips & (np.abs(of.length) == 1)
-    begins = np.flatnonzero(of.run > 0)
-    unseen = np.ones((2, len(of.run)), bool)
-    unseen[(of.length[one] > 0).astype(int), of.location[one]] = False
+    kind, slips = indels.kind, indels.slips
+    single = slips & (np.abs(indels.length) == 1)
+    begins = np.flatnonzero(indels.run > 0)
+    unseen = np.ones((2, len(indels.run)), bool)
+    unseen[(indels.length[single] > 0).astype(int), indels.location[single]] = False
     places = [begins[unseen[gained, begins]] for gained in (0, 1)]
-    location = np.concatenate([of.location, *places])
-    kinds = [LONGEST_RUN * gained + of.run[at] - 1 for gained, at in enumerate(places)]
-    none = np.zeros((len(location) - len(of), len(case)), np.int64)
-    reads = np.concatenate([of.reads, none])
-    found = Units(
+    location = np.concatenate([indels.location, *places])
+    kinds = [LONGEST_RUN * gained + indels.run[starts] - 1 for gained, starts in enumerate(places)]
+    none = np.zeros((len(location) - len(indels), len(case)), np.int64)
+    reads = np.concatenate([indels.reads, none])
+    units = Units(
         alt_reads=reads,
         depth=np.maximum(depth[location], reads),
         kind=np.concatenate([kind, *kinds]),
         location=location,
-        alt=np.concatenate([np.arange(len(of)), np.full(len(none), UNSEEN)]),
+        alt=np.concatenate([np.arange(len(indels)), np.full(len(none), UNSEEN)]),
         case=case,
         member=member,
     )
-    return found.take(np.argsort(location, kind="stable"))
+    return units.take(np.argsort(location, kind="stable"))

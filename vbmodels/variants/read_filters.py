@@ -122,23 +122,25 @@ class AlleleReads:
 
 
 def z_of_means(
-    n: IntArray, total: IntArray, of: IntArray, of_total: IntArray, of_squares: IntArray
+    n: IntArray, total: IntArray, of_n: IntArray, of_total: IntArray, of_squares: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return mean and mean of the reference, its variance and z = (difference) / se, each [C].
 
     The variance is the reference's, to which one read of value 0 is added, so that few reads that
     happen to be alike do not make it small. se^2 = variance (1/n + 1/n_reference).
     """
-    own, more = np.maximum(n, 1), np.maximum(of, 1)
-    mean, expected = total / own, of_total / more
-    variance = np.maximum((of_squares + 0.0) / more - expected**2, 0.0) + expected**2 / (more + 1.0)
+    count, of_count = np.maximum(n, 1), np.maximum(of_n, 1)
+    mean, expected = total / count, of_total / of_count
+    variance = np.maximum((of_squares + 0.0) / of_count - expected**2, 0.0) + expected**2 / (
+        of_count + 1.0
+    )
     variance = np.maximum(variance, 0.25)
-    z = (mean - expected) / np.sqrt(variance * (1.0 / own + 1.0 / more))
+    z = (mean - expected) / np.sqrt(variance * (1.0 / count + 1.0 / of_count))
     return mean, expected, variance, z
 
 
 def below_chance(
-    n: IntArray, of: IntArray, mean: FloatArray, expected: FloatArray, variance: FloatArray
+    n: IntArray, of_n: IntArray, mean: FloatArray, expected: FloatArray, variance: FloatArray
 ) -> FloatArray:
     """Bound the probability of a mean as low as this, for values of at least 0; [C].
 
@@ -147,33 +149,33 @@ def below_chance(
     b = expected below their mean (Boucheron, Lugosi and Massart 2013, theorem 2.9); n is that of
     both means together. It holds for few reads and skewed qualities, where a normal tail does not.
     """
-    together = 1.0 / (1.0 / np.maximum(n, 1) + 1.0 / np.maximum(of, 1))
+    together = 1.0 / (1.0 / np.maximum(n, 1) + 1.0 / np.maximum(of_n, 1))
     room = np.maximum(expected, 1.0)
     u = room * np.maximum(expected - mean, 0.0) / variance
     h = (1.0 + u) * np.log1p(u) - u
     return np.asarray(np.exp(-together * variance / room**2 * h))
 
 
-def more_than_chance(x: IntArray, n: IntArray, of_x: IntArray, of: IntArray) -> FloatArray:
+def more_than_chance(x: IntArray, n: IntArray, of_x: IntArray, of_n: IntArray) -> FloatArray:
     """Return the probability of x or more of n, given x + of_x of n + of in all; [C].
 
     The hypergeometric tail, Fisher's exact test in one direction: its level holds at any numbers.
     """
     from scipy.stats import hypergeom
 
-    return np.asarray(hypergeom.sf(x - 1, n + of, x + of_x, n))
+    return np.asarray(hypergeom.sf(x - 1, n + of_n, x + of_x, n))
 
 
 def apply_filters(
-    own: AlleleReads, of: AlleleReads, level: float
+    allele: AlleleReads, reference: AlleleReads, level: float
 ) -> tuple[dict[str, BoolArray], FloatArray]:
     """Say which alleles the filters of reads take, but for that of strands.
 
     Parameters
     ----------
-    own
+    allele
         Reads of the alleles.
-    of
+    reference
         Reads of the reference that each is compared with.
     level
         Largest probability with which a filter takes a true variant.
@@ -185,21 +187,21 @@ def apply_filters(
     z
         [C] z of the distance to the read's end; NaN where there is nothing to compare.
     """
-    enough = (own.n >= LEAST_READS) & (of.n >= LEAST_REFERENCE)
+    enough = (allele.n >= LEAST_READS) & (reference.n >= LEAST_REFERENCE)
     taken = {}
     limit = ndtri(level)
-    read_end = np.full(len(own.n), np.nan)
+    read_end = np.full(len(allele.n), np.nan)
     for name, key in (
         ("read_end", "to_end"),
         ("low_mapq", "mapping_quality"),
         ("low_baseq", "base_quality"),
     ):
-        n, of_n = own.n, of.n
+        n, of_n = allele.n, reference.n
         if name == "low_baseq":
-            n, of_n = n - own.no_base_quality, of_n - of.no_base_quality
+            n, of_n = n - allele.no_base_quality, of_n - reference.no_base_quality
         tested = (n >= LEAST_READS) & (of_n >= LEAST_REFERENCE)
         mean, expected, variance, z = z_of_means(
-            n, getattr(own, key), of_n, getattr(of, key), getattr(of, f"{key}_2")
+            n, getattr(allele, key), of_n, getattr(reference, key), getattr(reference, f"{key}_2")
         )
         chance = below_chance(n, of_n, mean, expected, variance)
         matters = {
@@ -211,10 +213,10 @@ def apply_filters(
         if name == "read_end":
             read_end = np.where(enough, z, np.nan)
     for name, least in (("near_indel", 0.2), ("many_mismatches", 0.3)):
-        x, of_x = getattr(own, name), getattr(of, name)
-        share, expected = x / np.maximum(own.n, 1), of_x / np.maximum(of.n, 1)
+        x, of_x = getattr(allele, name), getattr(reference, name)
+        share, expected = x / np.maximum(allele.n, 1), of_x / np.maximum(reference.n, 1)
         matters = (share > least) & (share > 2.0 * expected + 0.02)
-        taken[name] = enough & matters & (more_than_chance(x, own.n, of_x, of.n) < level)
+        taken[name] = enough & matters & (more_than_chance(x, allele.n, of_x, reference.n) < level)
     return taken, read_end
 
 

@@ -61,10 +61,10 @@ def differing(batch: Counts, indels: Indels | None = None) -> IntArray:
 def _differences(reads: NDArray[np.integer], depth: IntArray, case: BoolArray) -> FloatArray:
     """Return z of reads [..., R] at depths [..., R]; 0 where a sample has none."""
     root = variance = np.zeros(depth.shape[:-1])
-    for sign, of in ((1.0, case), (-1.0, ~case)):
-        if of.any():
-            n = depth[..., of].sum(axis=-1, dtype=float)
-            share = np.where(n > 0.0, reads[..., of].sum(axis=-1) + 0.375, np.nan) / np.maximum(
+    for sign, sample in ((1.0, case), (-1.0, ~case)):
+        if sample.any():
+            n = depth[..., sample].sum(axis=-1, dtype=float)
+            share = np.where(n > 0.0, reads[..., sample].sum(axis=-1) + 0.375, np.nan) / np.maximum(
                 n, 1.0
             )
             root = root + sign * np.sqrt(share)
@@ -122,30 +122,30 @@ class Repeated:
         return self.model.suff_stats(q, batch[0], local).scaled(batch[1])
 
 
-def alike(of: Units) -> tuple[Units, IntArray]:
+def alike(alleles: Units) -> tuple[Units, IntArray]:
     """Return units of a kind and weight, with reads at about the same depths, once, and how many.
 
     Depths are a sample's mean, rounded to the next of two steps a doubling; no reads of the allele
     are expected, so that depth says only how sure it is that there are none.
     """
-    depth = np.zeros_like(of.depth)
-    for member in (of.case, ~of.case):
+    depth = np.zeros_like(alleles.depth)
+    for member in (alleles.case, ~alleles.case):
         if member.any():
-            mean = of.depth[:, member].mean(axis=1)
+            mean = alleles.depth[:, member].mean(axis=1)
             steps = np.rint(_STEPS * np.log2(np.maximum(mean, 1.0))) / _STEPS
             rounded = np.where(mean < 1.0, 0, np.rint(2.0**steps)).astype(np.int64)
             depth[:, member] = rounded[:, None]
-    keys = np.column_stack([of.kind, depth])
-    if of.weight is not None:
-        keys = np.column_stack([keys, of.weight])
+    keys = np.column_stack([alleles.kind, depth])
+    if alleles.weight is not None:
+        keys = np.column_stack([keys, alleles.weight])
     _, first, count = np.unique(keys, axis=0, return_index=True, return_counts=True)
-    return replace(of.take(first), depth=depth[first]), count
+    return replace(alleles.take(first), depth=depth[first]), count
 
 
-def sums_of(model: Model, of: Units) -> InProcess:
+def sums_of(model: Model, alleles: Units) -> InProcess:
     """Return what sums over the indels' units: those that no read shows by kind and depth."""
-    unseen = of.alt == UNSEEN
-    few, times = alike(of.take(unseen))
+    unseen = alleles.alt == UNSEEN
+    few, times = alike(alleles.take(unseen))
     repeated: Any = Repeated(model)
     several = [(few.take(times == n), int(n)) for n in np.unique(times)]
-    return InProcess(repeated, [(of.take(~unseen), 1), *several])
+    return InProcess(repeated, [(alleles.take(~unseen), 1), *several])

@@ -26,7 +26,7 @@ from flows.faults import Fault
 from flows.storage import InputFile
 from flows.tables import partition, reading
 from flows.tables.cells import cast
-from flows.tables.checks import MAX_ROWS, Checker, Found, Kinds, add_up, faults_of
+from flows.tables.checks import MAX_ROWS, Checker, FileFaults, Kinds, add_up, faults_of
 from flows.tables.names import in_files
 from flows.tables.partition import ROWS, Part, Slice, read_slice
 from flows.tables.reading import SeenNumbers
@@ -120,10 +120,10 @@ class Held:
             add_up([self.across, other.across]),
         )
 
-    def report(self, found: Found) -> None:
+    def report(self, faults: FileFaults) -> None:
         """Report rows with other features or modalities than others; else what bags have twice."""
         if self.kinds:
-            found.rows(
+            faults.add_rows(
                 self.nameless.first,
                 "modality",
                 "the name of a modality",
@@ -132,15 +132,17 @@ class Held:
                 count=self.nameless.count,
             )
         for modality, widths in self.widths.items():
-            check_width(widths, "features", _of_modality(modality), found)
-        check_width(self.own, "bag_features", "", found)
-        if found:
+            check_width(widths, "features", _of_modality(modality), faults)
+        check_width(self.own, "bag_features", "", faults)
+        if faults:
             return
-        found.kinds = add_up([self.between])
+        faults.kinds = add_up([self.between])
         if self.own:
             expected = "features for every bag or for none"
             remedy, count = "give this bag its features", self.without.count
-            found.rows(self.without.first, "bag_features", expected, "null", remedy, count=count)
+            faults.add_rows(
+                self.without.first, "bag_features", expected, "null", remedy, count=count
+            )
 
 
 def _of_modality(modality: str) -> str:
@@ -153,7 +155,7 @@ def _joined(one: dict[int, FewRows], other: dict[int, FewRows]) -> dict[int, Few
     return {key: one.get(key, none) + other.get(key, none) for key in {**one, **other}}
 
 
-def check_width(widths: dict[int, FewRows], column: str, what: str, found: Found) -> None:
+def check_width(widths: dict[int, FewRows], column: str, what: str, faults: FileFaults) -> None:
     """Report lists of features of other lengths than the first."""
     by_row = sorted(widths, key=lambda width: widths[width].first[0])
     if not by_row:
@@ -162,10 +164,10 @@ def check_width(widths: dict[int, FewRows], column: str, what: str, found: Found
     row = widths[width].first[0]
     if width == 0:
         expected, remedy = f"at least one number{what}", "give the features, or null"
-        found.rows([row], column, expected, "an empty list", remedy)
+        faults.add_rows([row], column, expected, "an empty list", remedy)
         return
     length = {row: other for other in others for row in widths[other].first}
-    found.rows(
+    faults.add_rows(
         sorted(length)[:MAX_ROWS],
         column,
         f"{width} numbers{what}, as in row {row + 1}",
@@ -192,7 +194,7 @@ class CheckedBags(Checked):
 
 def held_in(rows: FileRows, multi: bool) -> Held:
     """Return what the rows of a file hold, by themselves."""
-    numbers, (kind, names) = np.asarray(rows.found.rows_of), rows.kinds
+    numbers, (kind, names) = np.asarray(rows.faults.rows_of), rows.kinds
     some = rows.lengths >= 0
     widths = {
         name: _by_length(rows.lengths, some & (kind == k), numbers) for k, name in enumerate(names)
@@ -291,9 +293,9 @@ def read_header(file: InputFile, settings: BagSettings) -> CheckedBags:
     table = instances_in(settings)
     checker, footer = partition.read_header(file.url, table)
     if checker.rows:
-        check_label_columns(checker.columns, settings.takes_classes, checker.found)
-    if checker.found:
-        return CheckedBags(checker.rows, checker.found.faults())
+        check_label_columns(checker.columns, settings.takes_classes, checker.faults)
+    if checker.faults:
+        return CheckedBags(checker.rows, checker.faults.listed())
     column = table.declared(["bag_id"])["bag_id"]
     names: list[str] = []
     ends: list[int] = []
@@ -301,7 +303,7 @@ def read_header(file: InputFile, settings: BagSettings) -> CheckedBags:
     theirs = table.called.get("bag_id", "bag_id")
     for batch in storage.read_batches(file.url, ROWS, [theirs], footer):
         given = reading.given(table, pa.Table.from_batches([batch]))
-        cells = cast(reading.spelt(table, given)[0]["bag_id"], column)
+        cells = cast(reading.parse_text_columns(table, given)[0]["bag_id"], column)
         # Bytes that are no text are a fault that the check of the rows reports.
         runs = pc.run_end_encode(pc.fill_null(cells, "").cast(pa.binary()))
         for name, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
@@ -337,14 +339,14 @@ def check_part(part: Part, settings: BagSettings) -> tuple[pa.Table, CheckedPart
         rows = pa.table({}) if given is None else checker.read(given)
         del given
         checkers.append(checker)
-        file, wanted = checker.found.file, {c.name for c in table.columns if c.required}
+        file, wanted = checker.faults.file, {c.name for c in table.columns if c.required}
         held[file] = Held()
         if not (wanted | {*table.declared([*checker.columns])}) <= {*rows.column_names}:
             continue
-        rows = reading.filled(table, rows)
-        own = FileRows.of(checker.found, rows)
+        rows = reading.add_absent_columns(table, rows)
+        own = FileRows.of(checker.faults, rows)
         held[file] = held_in(own, settings.takes_classes and "labels" in checker.columns)
-        if checker.found:
+        if checker.faults:
             continue
         read.append(rows)
         thin.append(own)
@@ -360,8 +362,8 @@ def check_part(part: Part, settings: BagSettings) -> tuple[pa.Table, CheckedPart
         known = np.unique(np.nan_to_num(labels, nan=NOT_KNOWN)).astype(int).tolist()
         for k, one in enumerate(thin):
             rows_without = FewRows.of(bags.row[without[bags.file[without] == k]])
-            held[one.found.file] = replace(
-                held[one.found.file],
+            held[one.faults.file] = replace(
+                held[one.faults.file],
                 between=bags.between[k].kinds,
                 across=bags.across[k].kinds,
                 labels=known,
@@ -369,10 +371,10 @@ def check_part(part: Part, settings: BagSettings) -> tuple[pa.Table, CheckedPart
             )
     pieces = [
         CheckedPiece(
-            checker.found.file,
+            checker.faults.file,
             checker.rows,
-            checker.found.kinds,
-            about=_HELD.dump_python(held[checker.found.file], mode="json", exclude_defaults=True),
+            checker.faults.kinds,
+            about=_HELD.dump_python(held[checker.faults.file], mode="json", exclude_defaults=True),
         )
         for checker in checkers
     ]
@@ -389,13 +391,13 @@ def merge(
     file: InputFile, header: Checked, pieces: Sequence[CheckedPiece], settings: BagSettings
 ) -> CheckedBags:
     """Return the check of a whole file."""
-    found = Found(file.url)
-    found.kinds = add_up(one.faults for one in pieces)
+    faults = FileFaults(file.url)
+    faults.kinds = add_up(one.faults for one in pieces)
     held = reduce(add, (_HELD.validate_python(one.about) for one in pieces))
     if not header.faults:
-        held.report(found)
+        held.report(faults)
     rows = sum(one.rows for one in pieces)
-    return CheckedBags(rows, (*header.faults, *found.faults()), held=held)
+    return CheckedBags(rows, (*header.faults, *faults.listed()), held=held)
 
 
 def refuse(pieces: Sequence[CheckedPiece], settings: BagSettings) -> None:
@@ -437,8 +439,8 @@ def rows_by_file(part: Part, table: Table) -> Iterator[tuple[Checker, pa.Table |
         rows = np.concatenate([np.arange(s.start, s.stop) for s in own])
         checker = Checker(table, url, rows)
         wanted = [replace(own[0], stop=own[-1].stop)] if many else own
-        read = [one for s in wanted if (one := read_slice(s, table, checker.found)) is not None]
-        if checker.found:
+        read = [one for s in wanted if (one := read_slice(s, table, checker.faults)) is not None]
+        if checker.faults:
             yield checker, None
         elif many:
             yield checker, read[0].take(pa.array(rows - own[0].start))

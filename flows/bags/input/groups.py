@@ -146,7 +146,7 @@ def _read_labelled_bags(
         ):
             rows = pa.Table.from_batches([batch])
             texts = {
-                role: mixed.texts(mixed.taken(rows[name], settings.missing)[0])
+                role: mixed.texts(mixed.parse(rows[name], settings.missing)[0])
                 for role, name in there.items()
             }
             keys = [(role, "first") for role in texts if role != "bag_id"]
@@ -225,7 +225,7 @@ def _last_of(
     """
     by = str(settings.held_out)
     # Places in the order of the input are no cells, of which some may mean missing.
-    text, seen = mixed.taken(pa.array(cells, pa.string()), () if by == LAST else settings.missing)
+    text, seen = mixed.parse(pa.array(cells, pa.string()), () if by == LAST else settings.missing)
     rules, unclear = column_rules({by: seen}, settings)
     if unclear:
         raise InputError(unclear_faults("the data", unclear, settings))

@@ -134,7 +134,7 @@ def _one_of_bag(table: pa.Table, column: str, number: IntArray, names: list[str]
     InputError
         If the rows of a bag have several.
     """
-    cells = mixed.texts(mixed.taken(table[column])[0])
+    cells = mixed.texts(mixed.parse(table[column])[0])
     own: dict[int, str] = {}
     for bag, cell in zip(number.tolist(), cells.to_pylist(), strict=True):
         if cell is not None and own.setdefault(bag, cell) != cell:

@@ -23,7 +23,7 @@ from flows.faults import Fault, InputError
 from flows.storage import InputFile
 from flows.tables import mixed
 from flows.tables.cells import is_number, is_text
-from flows.tables.checks import Found
+from flows.tables.checks import FileFaults
 from flows.tables.names import in_files
 from flows.tables.roles import count_levels
 from vbmodels.bags.bags import UNLABELLED
@@ -104,7 +104,7 @@ def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSetti
             return _with_other_type(file, column, kind, settings)
         are_words |= is_text(kind) and storage.CELLS not in (parquet.schema_arrow.metadata or {})
         if not _has_only_bits(parquet, column) or settings.numeric:
-            cells = mixed.taken(storage.read_table(file.url, [column])[column], settings.missing)[0]
+            cells = mixed.parse(storage.read_table(file.url, [column])[column], settings.missing)[0]
             counts += Counter(count_levels(mixed.texts(cells)).counts)
         if len(counts) > MOST_LABELS:
             break
@@ -268,7 +268,7 @@ def with_label(table: pa.Table) -> pa.Table:
     return table.set_column(place, "label", pc.coalesce(given, some))
 
 
-def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> None:
+def check_label_columns(columns: Sequence[str], several: bool, faults: FileFaults) -> None:
     """Report classes of bags that the model does not take.
 
     ``several`` says whether the model takes several classes.
@@ -277,7 +277,7 @@ def check_label_columns(columns: Sequence[str], several: bool, found: Found) -> 
         return
     remedy = "take model=gp_probit for labels, or give bags a label"
     listed = f"none; the columns are {', '.join(columns)}"
-    found.add(Fault(found.file, "a column of labels", listed, "label", remedy=remedy))
+    faults.add(Fault(faults.file, "a column of labels", listed, "label", remedy=remedy))
 
 
 def of_bags(table: pa.Table, number: IntArray, n: int) -> pa.Array:

@@ -91,7 +91,7 @@ class FirstRows:
         """The bags of the rows; None where no column names them."""
         if "bag_id" not in self.rows.column_names:
             return None
-        coded = mixed.texts(mixed.taken(self.rows["bag_id"])[0]).dictionary_encode()
+        coded = mixed.texts(mixed.parse(self.rows["bag_id"])[0]).dictionary_encode()
         bag = coded.indices.fill_null(0).to_numpy()
         first = np.full(len(coded.dictionary), -1)
         first[bag[::-1]] = np.arange(len(bag))[::-1]
@@ -280,7 +280,7 @@ def _label_cells(file: InputFile, name: str, settings: BagSettings) -> Seen:
     if place < 0 or not is_text(schema.field(place).type):
         return Seen()
     column = storage.read_table(file.url, [name])[name]
-    return mixed.taken(column, settings.missing, reading.separator_of(schema) == ";")[1]
+    return mixed.parse(column, settings.missing, reading.separator_of(schema) == ";")[1]
 
 
 def feature_names(first: FirstRows) -> list[str]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from flows.bags.input.labels import with_label
 from flows.bags.schema import LABEL_NUMBER
-from flows.tables.checks import MAX_ROWS, Found, lengths_of
+from flows.tables.checks import MAX_ROWS, FileFaults, lengths_of
 from vbmodels.core.state import FloatArray, IntArray
 
 _NUMBERS = ["features", "bag_features"]
@@ -26,7 +26,7 @@ class FileRows:
 
     Attributes
     ----------
-    found
+    faults
         What takes faults in them.
     table
         Every column but ``features`` and ``bag_features``.
@@ -36,18 +36,18 @@ class FileRows:
         Digest of each row's ``bag_features``.
     """
 
-    found: Found
+    faults: FileFaults
     table: pa.Table
     lengths: IntArray
     own: IntArray
     prints: IntArray
 
     @classmethod
-    def of(cls, found: Found, table: pa.Table) -> FileRows:
+    def of(cls, faults: FileFaults, table: pa.Table) -> FileRows:
         """Keep of rows what their check needs."""
         features, own = (table[name].combine_chunks() for name in _NUMBERS)
         rest = table.drop_columns(_NUMBERS)
-        return cls(found, rest, lengths_of(features), lengths_of(own), _prints(own))
+        return cls(faults, rest, lengths_of(features), lengths_of(own), _prints(own))
 
     @property
     def kinds(self) -> tuple[IntArray, list[str]]:
@@ -81,10 +81,11 @@ class BagRows:
         self.files = files
         self.table = with_label(pa.concat_tables([one.table for one in files]))
         self.file = np.repeat(np.arange(len(files)), [len(one.table) for one in files])
-        self.row = np.concatenate([np.asarray(one.found.rows_of) for one in files])
+        self.row = np.concatenate([np.asarray(one.faults.rows_of) for one in files])
         self.number, self.names = _codes(self.table, "bag_id")
         self.between, self.across = (
-            [Found(one.found.file, self.row, one.found.called) for one in files] for _ in range(2)
+            [FileFaults(one.faults.file, self.row, one.faults.called) for one in files]
+            for _ in range(2)
         )
 
     def check(self) -> tuple[FloatArray, IntArray]:
@@ -110,7 +111,7 @@ class BagRows:
         """Keep faults of rows with those of their files; ``across``: with another file's."""
         for k in np.unique(self.file[rows]).tolist():
             of_file = self.across[k] if across else self.between[k]
-            of_file.rows(rows[self.file[rows] == k], column, expected, found, remedy, most)
+            of_file.add_rows(rows[self.file[rows] == k], column, expected, found, remedy, most)
 
     def bag(self, row: int) -> str:
         """Return the name of a row's bag, as a message has it."""
@@ -118,7 +119,7 @@ class BagRows:
 
     def place(self, row: int) -> str:
         """Say where a row is."""
-        return f"{self.files[self.file[row]].found.file}, row {self.row[row] + 1}"
+        return f"{self.files[self.file[row]].faults.file}, row {self.row[row] + 1}"
 
     def others(self, values: NDArray[np.generic], known: IntArray) -> tuple[IntArray, IntArray]:
         """Return rows with another value than the first of their bag, of this and another file.
@@ -208,7 +209,7 @@ class BagRows:
 
         def expected(row: int) -> str:
             before = int(first[self.number[row]])
-            file = self.files[self.file[before]].found.file
+            file = self.files[self.file[before]].faults.file
             return f"{label[before]:g}, bag {self.bag(row)} in {file}"
 
         self.report(

@@ -59,7 +59,7 @@ def raw_of(table: pa.Table, kinds: Mapping[str, Rule]) -> tuple[FloatArray, dict
     Parameters
     ----------
     table
-        Rows as `flows.tables.roles.joined` keeps them.
+        Rows as `flows.tables.roles.concat_files` keeps them.
     kinds
         How the columns to read are read.
 
@@ -98,7 +98,7 @@ def check_finite(checker: Checker, rows: pa.Table) -> None:
     for name in checker.table.others_in(rows.column_names):
         if pa.types.is_floating(rows[name].type):
             values = rows[name].to_numpy()
-            checker.found.rows(
+            checker.faults.add_rows(
                 np.flatnonzero(np.isinf(values)),
                 name,
                 "a finite number",

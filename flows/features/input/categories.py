@@ -91,7 +91,7 @@ class Column:
         return codes | {answer: codes[half] for answer, half in self.halves.items()}
 
     def texts(self, cells: pa.Array) -> pa.Array:
-        """Return cells, as `flows.tables.mixed.taken` gives them, as categories."""
+        """Return cells, as `flows.tables.mixed.parse` gives them, as categories."""
         if self.cuts:
             return classes_of(mixed.numbers(cells, self.rule)[0], self.cuts)
         return mixed.texts(cells, self.rule)
@@ -189,7 +189,7 @@ class Encoded:
 
 
 def encode(columns: Mapping[str, pa.Array], known: Sequence[Column]) -> Encoded:
-    """Return the codes of cells, as `flows.tables.mixed.taken` gives them."""
+    """Return the codes of cells, as `flows.tables.mixed.parse` gives them."""
     codes: list[IntArray] = []
     unknown: dict[str, dict[str, int]] = {}
     respelt: dict[str, dict[str, int]] = {}

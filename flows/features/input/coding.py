@@ -33,8 +33,8 @@ from flows.tables.roles import (
     Contents,
     bounded,
     cells_of,
+    concat_files,
     count_levels,
-    joined,
     merge_levels,
 )
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, to_bytes
@@ -66,7 +66,7 @@ class Dictionary(json_files.Form):
 
 def store_cells(index: int, rows: Rows, paths: RunPaths) -> Ingested:
     """Store a partition's cells, count what its columns hold and its categories."""
-    table = joined(rows.taken)
+    table = concat_files(rows.taken)
     storage.write_table(paths.part("cells", index), table)
     names = rows.contents.seen
     levels = bounded({n: count_levels(mixed.texts(cells_of(table, n))) for n in names})

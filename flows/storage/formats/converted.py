@@ -37,7 +37,7 @@ from flows.storage.objects.access import arrow, filesystem
 from flows.storage.objects.contents import listed_file, small_content
 from flows.storage.objects.inputs import fingerprint_of, refuse_changed, size_of
 from flows.storage.objects.retry import asks_storage, expect
-from flows.storage.objects.staging import Expansion, local_copy, made
+from flows.storage.objects.staging import Expansion, local_copy, make_once
 from flows.storage.objects.store import fetch
 from flows.storage.objects.urls import is_local
 
@@ -165,7 +165,7 @@ def as_parquet(url: str) -> str:
     if plain or end not in _CONVERSIONS:
         return url
     what = f"as Parquet 3, {end} {packing} {options}"
-    return made(url, what, partial(_convert, url), ".parquet")
+    return make_once(url, what, partial(_convert, url), ".parquet")
 
 
 def format_of(url: str) -> tuple[str, str | None]:

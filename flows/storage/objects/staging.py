@@ -66,7 +66,7 @@ def local_copy(url: str, *endings: str) -> str:
             _copy(source, Path(path).with_name(source.rsplit("/", 1)[-1]))
 
     what = "|".join(["copy", *(f"{other} {mark}" for other, mark in marks.items())])
-    return made(url, what, copy, size=size_of)
+    return make_once(url, what, copy, size=size_of)
 
 
 def with_index(path: str, make: Callable[[str], None]) -> str:
@@ -88,10 +88,10 @@ def with_index(path: str, make: Callable[[str], None]) -> str:
         os.symlink(path, link)
         make(link)
 
-    return made(path, "link", link_and_make)
+    return make_once(path, "link", link_and_make)
 
 
-def made(
+def make_once(
     url: str,
     what: str,
     make: Callable[[str], None],

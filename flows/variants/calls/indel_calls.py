@@ -70,7 +70,7 @@ class IndelCalls:
 
 
 def not_called(
-    kept: Sequence[int],
+    indices: Sequence[int],
     settings: VariantSettings,
     paths: RunPaths,
     fitted: RunPaths | None,
@@ -79,19 +79,19 @@ def not_called(
 ) -> str | None:
     """Return why indels are not called, in one sentence; None where they are.
 
-    The parameters are those of `call_indels`; ``kept`` are the partitions with locations.
+    The parameters are those of `call_indels`; ``indices`` are of the partitions with locations.
     """
     if not settings.indels:
         return "Indels were not called, as indels=false asks."
     if settings.test != "two_groups":
         return f"Indels were not called: only test two_groups does, not {settings.test}."
-    if not all(storage.exists(paths.part("indels", index, "npz")) for index in kept):
+    if not all(storage.exists(paths.part("indels", index, "npz")) for index in indices):
         return (
             "Indels were not called: these counts do not hold them or come without a reference "
             "(fasta)."
         )
     unknown = fitted is not None and not storage.exists(kept_url(fitted, number))
-    if unknown and max(each(_most_reads, kept, paths)) >= LEAST_SHOWN:
+    if unknown and max(each(_most_reads, indices, paths)) >= LEAST_SHOWN:
         return (
             "Indels were not called: the fitted run saw none; call these files in a run of "
             "their own."
@@ -121,8 +121,8 @@ def call_indels(
     number
         Of the case, where there are several.
     """
-    kept = [index for _, index in positions]
-    if max(each(_most_reads, kept, paths)) < LEAST_SHOWN:
+    indices = [index for _, index in positions]
+    if max(each(_most_reads, indices, paths)) < LEAST_SHOWN:
         none = each(_conclude_none, positions, paths)
         return IndelCalls(tuple(none), IndelFit((), True, 0))
     indel_model = replace(model, types="12") if isinstance(model, BatchNull) else model
@@ -131,9 +131,9 @@ def call_indels(
     if before is not None and storage.exists(before):
         q: Any = read_state(before, State)
     else:
-        q, converged, sweeps = _fit(indel_model, _joined(each(_sampled, kept, paths)), settings)
+        q, converged, sweeps = _fit(indel_model, _joined(each(_sampled, indices, paths)), settings)
         before = None
-    summaries = each(_score, kept, indel_model, q, paths)
+    summaries = each(_score, indices, indel_model, q, paths)
     decision = decide(summaries, q.pi, settings, refit=before is None)
     q = replace(q, pi=decision.pi)
     storage.write_bytes(paths.part("indel_decision", number, "npz"), to_bytes(decision))
@@ -229,8 +229,8 @@ def _most_reads(index: int, paths: RunPaths) -> int:
 
 def _conclude_none(where: tuple[int, int], paths: RunPaths) -> PartIndels:
     """Write an empty table of indels of a partition in which no allele has two reads."""
-    index, kept = where
-    counts, indels = _read(kept, paths)
+    index, partition = where
+    counts, indels = _read(partition, paths)
     storage.write_table(paths.table("indels", index), INDELS.arrow.empty_table())
     return PartIndels(len(_units(counts, indels)), len(indels), (), ())
 
@@ -258,12 +258,12 @@ def _conclude(
     number: int,
 ) -> PartIndels:
     """Write one partition's table of indels; return its calls and clusters without one."""
-    index, kept = where
-    counts, indels = _read(kept, paths)
-    loci = read_loci(paths, kept)
+    index, partition = where
+    counts, indels = _read(partition, paths)
+    loci = read_loci(paths, partition)
     every = _units(counts, indels)
     alleles = every.take(every.alt != UNSEEN)
-    evidence = read_state(paths.part("indel_evidence", kept, "npz"), Evidence)
+    evidence = read_state(paths.part("indel_evidence", partition, "npz"), Evidence)
     decision = read_state(paths.part("indel_decision", number, "npz"), Decision)
     verdict = verdict_of(evidence, decision, settings)
     groups = clusters(alleles, verdict.called, loci)

@@ -78,26 +78,28 @@ class Filtered:
         return means
 
 
-def filter_reads(alleles: Units, at: IntArray, batch: Counts, loci: Loci, level: float) -> Filtered:
+def filter_reads(
+    alleles: Units, hits: IntArray, batch: Counts, loci: Loci, level: float
+) -> Filtered:
     """Compare the reads of called alleles with those of the reference, in the case.
 
     Where the case has hardly a read of the reference, with those of the control.
 
     Parameters
     ----------
-    alleles, at
+    alleles, hits
         The alleles, and which of them are called.
     batch, loci
         The partition's counts, and what is known of their reads.
     level
         Largest probability with which a filter takes a true variant.
     """
-    j, alt = alleles.location[at], alleles.alt[at]
+    j, alt = alleles.location[hits], alleles.alt[hits]
     ref = batch.ref[j].astype(int)
-    rows = np.arange(len(at))
+    rows = np.arange(len(hits))
     taken: dict[str, BoolArray] = {}
-    z = np.full(len(at), np.nan)
-    if not len(at):
+    z = np.full(len(hits), np.nan)
+    if not len(hits):
         return Filtered(taken, z)
     if loci.forward is not None:
         forward = loci.forward[:, batch.case].sum(axis=1)[j]
@@ -282,10 +284,10 @@ def _rates(
     summaries = np.full((2, len(alleles), 2 + len(LEVELS)), np.nan)
     for chosen, shown in ((called, slice(None)), (~called, OF_TABLES)):
         which, columns = np.flatnonzero(chosen), np.r_[:2, np.arange(2, summaries.shape[2])[shown]]
-        for some in np.split(which, range(CHUNK, len(which), CHUNK)):
-            pair = rates(model, fit, model.rate_table(fit, alleles.take(some)), LEVELS[shown])
+        for chunk in np.split(which, range(CHUNK, len(which), CHUNK)):
+            pair = rates(model, fit, model.rate_table(fit, alleles.take(chunk)), LEVELS[shown])
             for into, r in zip(summaries, pair, strict=True):
-                into[np.ix_(some, columns)] = np.column_stack([r.mean, r.sd, r.quantiles])
+                into[np.ix_(chunk, columns)] = np.column_stack([r.mean, r.sd, r.quantiles])
     return summaries[0], summaries[1]
 
 

@@ -221,8 +221,8 @@ def clusters(alleles: Units, called: BoolArray, loci: Loci) -> tuple[Cluster, ..
             continue
         case, control = (_share(alleles, group, m) for m in (alleles.case, ~alleles.case))
         p = _tail(case, control)
-        more = case.allele * control.every >= LEAST_RATIO * control.allele * case.every
-        if p < LEVEL and more:
+        enough = case.allele * control.every >= LEAST_RATIO * control.allele * case.every
+        if p < LEVEL and enough:
             where = loci.pos[alleles.location[group]]
             contig = str(loci.chrom[alleles.location[group[0]]])
             clustered.append(

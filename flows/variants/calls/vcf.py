@@ -71,23 +71,23 @@ def header(
     Filters that could not run have a line ``vbflows_filter_not_run`` with the reason; what no
     variant means stands in ``vbflows_null``.
     """
-    made = pysam.VariantHeader()
-    made.add_meta("source", source)
+    head = pysam.VariantHeader()
+    head.add_meta("source", source)
     if null is not None:
-        made.add_meta("vbflows_null", null)
+        head.add_meta("vbflows_null", null)
     for name, reason in (not_run or {}).items():
-        made.add_meta("vbflows_filter_not_run", f"{name}: {reason}")
+        head.add_meta("vbflows_filter_not_run", f"{name}: {reason}")
     for name, length in contigs.items():
-        made.contigs.add(name, length=length)
+        head.contigs.add(name, length=length)
     for name, text in FILTERS.items():
-        made.filters.add(name, None, None, text)
+        head.filters.add(name, None, None, text)
     for name, number, kind, text in (*_INFO, *_SHARE):
-        made.info.add(name, number, kind, text)
+        head.info.add(name, number, kind, text)
     for name, number, kind, text in _FORMAT:
-        made.formats.add(name, number, kind, text)
+        head.formats.add(name, number, kind, text)
     for sample in samples:
-        made.add_sample(sample)
-    return made
+        head.add_sample(sample)
+    return head
 
 
 def null_of(model: Any, q: Any) -> str:
@@ -196,16 +196,16 @@ def write_vcf(
         Why bases on the same reads were not joined, for the header.
     """
     order = {name: i for i, name in enumerate(contigs)}
-    made = header(contigs, samples, source, not_run, null)
+    head = header(contigs, samples, source, not_run, null)
     if indels is not None:
-        made.add_meta("vbflows_indels", indels)
+        head.add_meta("vbflows_indels", indels)
     if mnv is not None:
-        made.add_meta("vbflows_mnv", mnv)
+        head.add_meta("vbflows_mnv", mnv)
     for name in thin:
-        made.add_meta("vbflows_without_reads", _CONTROL.sub("_", name))
+        head.add_meta("vbflows_without_reads", _CONTROL.sub("_", name))
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "variants.vcf.gz")
-        with pysam.VariantFile(path, "wz", header=made) as file:
+        with pysam.VariantFile(path, "wz", header=head) as file:
             for row in sorted(
                 rows, key=lambda r: (order[r["chrom"]], r["pos"], r["ref"], r["alt"])
             ):

@@ -18,7 +18,7 @@ import pysam
 from flows import storage
 from flows.faults import Fault
 from flows.tables import partition
-from flows.tables.checks import Found
+from flows.tables.checks import FileFaults
 from flows.tables.partition import ROWS
 from flows.variants.input.alignment_checks import ALIGNED_TO
 from flows.variants.input.counts import check_reads
@@ -69,7 +69,7 @@ class Rules:
         with self.against or nullcontext():
             yield self
 
-    def check(self, table: pa.Table, faults: Found) -> None:
+    def check(self, table: pa.Table, faults: FileFaults) -> None:
         """Report the rows that break one, in the columns that are there."""
         names = set(table.column_names)
         if "chrom" in names:
@@ -93,22 +93,22 @@ def read_header(url: str) -> tuple[int, set[str], tuple[Fault, ...]]:
     """Return a file's rows, its samples and the faults of its columns; read the samples alone."""
     checker, footer = partition.read_header(url, COUNTS)
     samples: set[Any] = set()
-    if not checker.found:
+    if not checker.faults:
         for batch in storage.read_batches(url, ROWS, ["sample"], footer):
             samples |= set(batch.column("sample").unique().cast(pa.large_binary()).to_pylist())
     named = {s.decode(errors="replace") for s in samples if s is not None}
-    return checker.rows, named, checker.found.faults()
+    return checker.rows, named, checker.faults.listed()
 
 
-def _contigs(chroms: pa.ChunkedArray, faults: Found, used: Container[str] | None) -> None:
+def _contigs(chroms: pa.ChunkedArray, faults: FileFaults, used: Container[str] | None) -> None:
     names = [c for c in chroms.unique().drop_null().to_pylist() if used is None or c in used]
     rows = {chroms.index(c).as_py(): c for c in names if not names_a_contig(c)}
-    faults.rows(sorted(rows), "chrom", CONTIG_RULE, lambda row: unfit_name(rows[row]), RENAME)
+    faults.add_rows(sorted(rows), "chrom", CONTIG_RULE, lambda row: unfit_name(rows[row]), RENAME)
 
 
-def _references(bases: pa.ChunkedArray, faults: Found) -> None:
+def _references(bases: pa.ChunkedArray, faults: FileFaults) -> None:
     length = pc.fill_null(pc.utf8_length(bases), 1).to_numpy()
-    faults.rows(
+    faults.add_rows(
         np.flatnonzero(length != 1),
         "ref",
         "one reference base",
@@ -116,10 +116,10 @@ def _references(bases: pa.ChunkedArray, faults: Found) -> None:
     )
 
 
-def _depth(table: pa.Table, faults: Found) -> None:
+def _depth(table: pa.Table, faults: FileFaults) -> None:
     total = sum(pc.fill_null(table[base], 0).to_numpy() for base in BASES)
     depth = pc.fill_null(table["depth"], 2**63 - 1).to_numpy()
-    faults.rows(
+    faults.add_rows(
         np.flatnonzero(depth < total),
         "depth",
         "at least the sum of the counts",
@@ -150,7 +150,7 @@ class Against:
     def __exit__(self, *given: object) -> None:
         self.file.close()
 
-    def check(self, table: pa.Table, faults: Found) -> None:
+    def check(self, table: pa.Table, faults: FileFaults) -> None:
         """Report the rows whose contig, position or reference base is not the FASTA's.
 
         Bases other than A, C, G and T, on either side, are not compared.
@@ -167,7 +167,7 @@ class Against:
                 )
             )
 
-    def _compare(self, table: pa.Table, faults: Found) -> None:
+    def _compare(self, table: pa.Table, faults: FileFaults) -> None:
         pos = pc.fill_null(table["pos"], 0).to_numpy()
         letters = pc.index_in(pc.utf8_upper(table["ref"]), value_set=pa.array(list(BASES)))
         ref = np.asarray(pc.fill_null(letters, -1)).astype(np.int8)
@@ -176,11 +176,11 @@ class Against:
             if contig is None:
                 if name not in self.unknown:
                     what = other_names(faults.file, None, name, self.contigs, self.path)
-                    faults.rows(rows[:1], None, what.expected, what.found, what.remedy)
+                    faults.add_rows(rows[:1], None, what.expected, what.found, what.remedy)
                 self.unknown.add(name)
                 continue
             length = self.contigs[contig]
-            faults.rows(
+            faults.add_rows(
                 rows[pos[rows] > length],
                 "pos",
                 lambda row, contig=contig, length=length: (
@@ -192,7 +192,7 @@ class Against:
             rows = rows[(pos[rows] >= 1) & (pos[rows] <= length) & (ref[rows] >= 0)]
             there = np.full(len(ref), -1, np.int8)
             there[rows] = bases_at(self.file, contig, pos[rows])
-            faults.rows(
+            faults.add_rows(
                 rows[(there[rows] >= 0) & (there[rows] != ref[rows])],
                 "ref",
                 lambda row, there=there, contig=contig: (

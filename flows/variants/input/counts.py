@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.faults import Fault, InputError
-from flows.tables.checks import MAX_ROWS, Found
+from flows.tables.checks import MAX_ROWS, FileFaults
 from flows.variants.schema import COUNTS, READ_SUMS
 from vbmodels.core.state import BoolArray, IntArray, State
 from vbmodels.variants.counts import BASES, Counts
@@ -227,14 +227,14 @@ def _array(table: pa.Table, name: str) -> IntArray | None:
     return np.asarray(cells.flatten().to_numpy(zero_copy_only=False)).reshape(-1, 4)
 
 
-def check_reads(table: pa.Table, faults: Found) -> None:
+def check_reads(table: pa.Table, faults: FileFaults) -> None:
     """Report lists that have not four numbers, and numbers that no reads have."""
     for name in (FORWARD, *READ_SUMS):
         if name not in table.column_names or table[name].null_count == len(table):
             continue
         cells = table[name]
         length = pc.fill_null(pc.list_value_length(cells), 4).to_numpy()
-        faults.rows(
+        faults.add_rows(
             np.flatnonzero(length != 4),
             name,
             "four numbers, for A, C, G and T",
@@ -255,4 +255,4 @@ def check_reads(table: pa.Table, faults: Found) -> None:
         wrong = ((values < 0) | (values > most)).any(axis=1)
         rows = np.flatnonzero(present)[wrong]
         odd = dict(zip(rows.tolist(), values[wrong].tolist(), strict=True))
-        faults.rows(rows, name, expected, lambda row, odd=odd: str(odd[row]))
+        faults.add_rows(rows, name, expected, lambda row, odd=odd: str(odd[row]))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from flows import storage
 from flows.faults import Fault, InputError
 from flows.storage.formats.encodings import text_from
-from flows.tables.checks import Found
+from flows.tables.checks import FileFaults
 from flows.variants.reads.alignments import fasta_files
 from flows.variants.settings import VariantSettings
 
@@ -92,25 +92,25 @@ def read_sheet(url: str) -> list[Alignment]:
     first = text.lstrip().partition("\n")[0]
     separator = max(_SEPARATORS, key=first.count)
     reader = csv.reader(io.StringIO(text, newline=None), delimiter=separator)
-    faults = Found(url)
+    faults = FileFaults(url)
     lines: list[list[str]] = []
     try:
         for cells in reader:
             if cells:
                 lines.append(cells)
     except csv.Error as error:
-        faults.rows(
+        faults.add_rows(
             [max(len(lines) - 1, 0)],
             None,
             "lines of CSV",
             f"what is none ({error})",
             "look for a quotation mark without its partner",
         )
-        raise InputError(faults.faults()) from error
+        raise InputError(faults.listed()) from error
     names = _names(lines[0] if lines else [])
     _check_columns(names, faults)
     if faults:
-        raise InputError(faults.faults())
+        raise InputError(faults.listed())
     sheet = _Lines(faults, names)
     for row, cells in enumerate(lines[1:], 1):
         sheet.read(row, cells)
@@ -118,11 +118,11 @@ def read_sheet(url: str) -> list[Alignment]:
     if len(lines) < 2:
         faults.add(Fault(file=url, expected="at least one line", found="none"))
     if faults:
-        raise InputError(faults.faults())
+        raise InputError(faults.listed())
     return sheet.alignments
 
 
-def _check_columns(names: Sequence[str], faults: Found) -> None:
+def _check_columns(names: Sequence[str], faults: FileFaults) -> None:
     """Report base counts in place of a sheet, and columns that are not there once."""
     if {"chrom", "pos"} <= {*names}:
         faults.add(
@@ -145,8 +145,8 @@ def _check_columns(names: Sequence[str], faults: Found) -> None:
 class _Lines:
     """The lines of a sheet, as far as they are read, and what is wrong with them."""
 
-    def __init__(self, found: Found, names: Sequence[str]) -> None:
-        self.found, self.names = found, names
+    def __init__(self, faults: FileFaults, names: Sequence[str]) -> None:
+        self.faults, self.names = faults, names
         self.alignments: list[Alignment] = []
         self._columns = [name for name in (*_COLUMNS, "replicate") if name in names]
         self._replicates: dict[tuple[str, str], int] = {}  # and the row of each
@@ -172,7 +172,7 @@ class _Lines:
             self.alignments.append(Alignment(sample, cells["replicate"], path, row, role))
 
     def _fault(self, row: int, column: str | None, expected: str, found: str) -> None:
-        self.found.rows([row - 1], column, expected, found)
+        self.faults.add_rows([row - 1], column, expected, found)
 
     def _check_cells(self, row: int, cells: Mapping[str, str]) -> None:
         for name in self._columns:
@@ -191,7 +191,7 @@ class _Lines:
         if not cell:
             return None
         try:
-            path = _from_sheet(self.found.file, cell)
+            path = _from_sheet(self.faults.file, cell)
             same = _one_name(path)
         except storage.StorageError as error:
             self._fault(row, "path", "a path or URL", str(error))
@@ -218,7 +218,7 @@ class _Lines:
         return role
 
 
-def _check_roles(lines: Sequence[Alignment], faults: Found) -> None:
+def _check_roles(lines: Sequence[Alignment], faults: FileFaults) -> None:
     """Report several controls, and names of several cases that a list cannot hold."""
     roles: dict[str, str] = {}
     for line in lines:
@@ -238,7 +238,7 @@ def _check_roles(lines: Sequence[Alignment], faults: Found) -> None:
     if len({line.sample for line in several}) > 1:
         rows = [line.row - 1 for line in several if "," in line.sample]
         names = {line.row - 1: line.sample for line in several}
-        faults.rows(rows, "sample", "a name without a comma", names.__getitem__)
+        faults.add_rows(rows, "sample", "a name without a comma", names.__getitem__)
 
 
 def _names(first: Sequence[str]) -> list[str]:

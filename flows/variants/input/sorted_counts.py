@@ -103,10 +103,10 @@ def check_slices(part: Part, rules: Rules) -> tuple[list[pa.Table], list[Checked
     read, pieces = [], []
     with rules.opened():
         rows = Part(part.index, tuple(s for s in part.slices if s.start < s.stop))
-        for checker, table in partition.checked(rows, COUNTS):
-            rules.check(table, checker.found)
+        for checker, table in partition.check_rows(rows, COUNTS):
+            rules.check(table, checker.faults)
             read.append(table)
-            faults = checker.found
+            faults = checker.faults
             pieces.append(CheckedPiece(faults.file, checker.rows, faults.kinds))
     return read, pieces
 
@@ -228,8 +228,8 @@ def spans(slices: Mapping[int, Sequence[Location]]) -> list[Span]:
     starts = [locations[0] for locations in known.values()]
     follow = all(a[-1] < b[0] for a, b in itertools.pairwise(known.values()))
     if not follow or len(known) < len(slices):
-        some = sorted({location for locations in known.values() for location in locations})
-        starts = sorted({some[len(some) * i // len(slices)] for i in range(len(slices)) if some})
+        every = sorted({location for locations in known.values() for location in locations})
+        starts = sorted({every[len(every) * i // len(slices)] for i in range(len(slices)) if every})
     return [
         Span(
             i,

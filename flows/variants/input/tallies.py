@@ -331,12 +331,12 @@ def _put_together(comparison: _Comparison, settings: VariantSettings, paths: Run
     indels = _indels(tallies, windows, references, keep) if settings.indels else None
     of_case = np.arange(counts.shape[1]) < tallies[0].counts.shape[1]
     deleted = np.concatenate([t.deleted for t in tallies], axis=1)
-    kept = Counts(counts[keep], ref[keep], of_case, deleted=deleted[keep])
-    write_locations(paths, comparison.partition, kept, loci, indels)
+    joined = Counts(counts[keep], ref[keep], of_case, deleted=deleted[keep])
+    write_locations(paths, comparison.partition, joined, loci, indels)
     empty = [f"{chrom[j]}:{pos[j]}" for j in np.flatnonzero(~read)[:_NAMED]]
     lost = no_use(int((~read).sum()), int((read & ~known).sum()), len(read), examples=empty)
     account = np.concatenate([t.account for t in tallies])
-    return Assembled.of(comparison.partition, comparison.case, kept, lost, indels, account)
+    return Assembled.of(comparison.partition, comparison.case, joined, lost, indels, account)
 
 
 def _sums(tallies: Sequence[Tallies], ref: NDArray[np.int8]) -> IntArray:

@@ -305,9 +305,9 @@ class _Walk:
                 raise OSError(_OTHER_FILE)
             if state != 2:
                 return at, n, state == 1
-            more = np.empty((2 * len(self._reads), kernels.COLUMNS), np.int64)
-            more[:n] = self._reads[:n]
-            self._reads = more
+            larger = np.empty((2 * len(self._reads), kernels.COLUMNS), np.int64)
+            larger[:n] = self._reads[:n]
+            self._reads = larger
 
     def _tally(self, reads: NDArray[np.int64]) -> None:
         reading = self.reading
@@ -315,19 +315,19 @@ class _Walk:
         # What fits into the words of packed sums at once.
         lot = (reads[:, kernels.AT] // tally_kernels.MOST_BYTES) * len(reads)
         lot += np.arange(len(reads)) // tally_kernels.MOST_PACKED
-        for some in np.split(reads, np.flatnonzero(np.diff(lot)) + 1):
-            if not len(some):
+        for chunk in np.split(reads, np.flatnonzero(np.diff(lot)) + 1):
+            if not len(chunk):
                 continue
-            low, high = int(some[:, kernels.BEGIN].min()), int(some[:, kernels.END].max())
+            low, high = int(chunk[:, kernels.BEGIN].min()), int(chunk[:, kernels.END].max())
             if high - low > kernels.MOST_RECORD:
                 raise OSError(f"a read is damaged: it spans {high - low:,} positions")
             reference = _BITS[self.reference(low, high)]
             pairs = (reference[:-1] << 4) | reference[1:]
-            some = np.ascontiguousarray(some)
+            chunk = np.ascontiguousarray(chunk)
             tally_kernels.tally(
                 self._data,
                 given,
-                some,
+                chunk,
                 self.start,
                 self.stop,
                 reading.base_quality,
@@ -342,7 +342,7 @@ class _Walk:
             tally_kernels.unpack(self._packed, self.counts, self.sums)
             events = indel_alleles.of_reads(
                 self._data,
-                some,
+                chunk,
                 self.start,
                 self.stop,
                 reading.base_quality,
@@ -379,9 +379,9 @@ class _Templates(_Walk):
         tally_kernels.bases_shown(
             self._data, reads, len(reads), self.positions, least, _CODES, shown
         )
-        at = reads[:, kernels.AT] + kernels.FLAG
+        flag = reads[:, kernels.AT] + kernels.FLAG
         self.shown.append(shown)
-        self.flags.append(self._data[at] + 256 * self._data[at + 1].astype(np.int64))
+        self.flags.append(self._data[flag] + 256 * self._data[flag + 1].astype(np.int64))
         self.names.append(reads[:, kernels.NAME].copy())
 
 

@@ -196,17 +196,17 @@ def renamed(file: str, pairs: Iterable[tuple[str, str | None]]) -> list[str]:
     if not other:
         return []
     more = f", and {len(other) - _MOST_TAKEN} more" if len(other) > _MOST_TAKEN else ""
-    some = ", ".join(other[:_MOST_TAKEN])
-    return [f"Contigs of {file} are taken for those of the reference: {some}{more}."]
+    first_ones = ", ".join(other[:_MOST_TAKEN])
+    return [f"Contigs of {file} are taken for those of the reference: {first_ones}{more}."]
 
 
 def other_names(file: str, row: int | None, name: str, known: Collection[str], fasta: str) -> Fault:
     """Return the fault of a contig that a file does not have, with those that it has."""
-    some = ", ".join(itertools.islice(known, 5)) + (", ..." if len(known) > 5 else "")
+    examples = ", ".join(itertools.islice(known, 5)) + (", ..." if len(known) > 5 else "")
     return Fault(
         file=file,
         row=row,
-        expected=f"a contig of {fasta} ({some})",
+        expected=f"a contig of {fasta} ({examples})",
         found=repr(name),
         remedy="give files of the same reference ('chr1' and '1', 'chrM' and 'MT' are the same)",
     )

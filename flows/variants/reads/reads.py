@@ -97,18 +97,14 @@ class ReadCounter:
     def _opened(self, path: str, once: ExitStack) -> tuple[pysam.AlignmentFile, Sequence[str]]:
         """Return a file and its contigs, open for the partition or, of many files, for once."""
         if path not in self._files:
-            kept = len(self._files) < MOST_OPEN
-            file = (self._open if kept else once).enter_context(open_alignment(path, self.settings))
-            if not kept:
+            stays = len(self._files) < MOST_OPEN
+            file = (self._open if stays else once).enter_context(
+                open_alignment(path, self.settings)
+            )
+            if not stays:
                 return file, file.references
             self._files[path] = file, file.references
         return self._files[path]
-
-
-def count_region(path: str, region: Region, settings: VariantSettings, floor: int = 0) -> Tally:
-    """Count one region of one file, as `ReadCounter.count` does."""
-    with ReadCounter(settings) as reads:
-        return reads.count(path, region, floor)
 
 
 def least_quality(settings: VariantSettings) -> int:

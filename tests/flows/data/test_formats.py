@@ -18,7 +18,7 @@ from flows.keywords.schema import DOCUMENTS
 from flows.keywords.settings import KeywordSettings
 from flows.storage.errors import StorageError
 from flows.storage.formats import converted as formats
-from flows.tables.partition import checked, cut, read_header
+from flows.tables.partition import check_rows, cut, read_header
 from tests.faults import pipelines
 from tests.flows.commands import check_file, read_part
 
@@ -69,9 +69,9 @@ FILES = {
 def read(url, table=DOCUMENTS):
     """Check a file and read it, as a run does both."""
     header, _ = read_header(url, table)
-    assert header.found.faults() == ()
+    assert header.faults.listed() == ()
     (part,) = cut(storage.expand(url, storage.SUFFIXES), [header.rows], 1000, None)
-    assert not any(checker.found for checker, _ in checked(part, table))
+    assert not any(checker.faults for checker, _ in check_rows(part, table))
     return read_part(part, table)
 
 

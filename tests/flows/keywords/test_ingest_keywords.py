@@ -211,7 +211,7 @@ def test_the_users_scores_reach_the_words_with_their_stem():
     )
     checker = Checker(DOCUMENTS, "file")
     checker.read(documents)
-    assert checker.found.faults() == ()
+    assert checker.faults.listed() == ()
     prepared = prepare(documents, TextOptions(tag=False))
     found = dict(zip(
         zip(words(prepared, "doc_id"), words(prepared), strict=True),

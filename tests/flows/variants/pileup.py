@@ -1,4 +1,4 @@
-"""Counts of a region by htslib's pileup, with which ours are compared."""
+"""Counts of a region, and those of htslib's pileup, with which ours are compared."""
 
 import os
 import tempfile
@@ -11,11 +11,18 @@ import pysam
 from numpy.typing import NDArray
 
 from flows.variants.reads.alignments import open_alignment, quiet
+from flows.variants.reads.bam_walk import Tally
 from flows.variants.reads.contigs import in_file
-from flows.variants.reads.reads import least_quality
+from flows.variants.reads.reads import ReadCounter, least_quality
 from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
 from vbmodels.variants.counts import BASES
+
+
+def count_region(path: str, region: Region, settings: VariantSettings, floor: int = 0) -> Tally:
+    """Count one region of one file, as `ReadCounter.count` does."""
+    with ReadCounter(settings) as reads:
+        return reads.count(path, region, floor)
 
 
 def pileup_region(path: str, region: Region, settings: VariantSettings) -> NDArray[np.int32]:

@@ -40,7 +40,7 @@ def test_thousands_of_contigs_and_intervals():
     }  # fmt: skip
     wanted = [Region(name, s, s + 2) for name in contigs for s in (10, 20)]
     counts = Checker(COUNTS, "counts").read(pa.table(data))
-    table, about = sort_rows(reading.filled(COUNTS, counts), ["case"], wanted, None)
+    table, about = sort_rows(reading.add_absent_columns(COUNTS, counts), ["case"], wanted, None)
     assert len(table) == 4000
     assert about.outside == rows - 4000
     assert set(table["pos"].to_pylist()) == {11, 12, 21, 22}

@@ -8,12 +8,13 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from flows.records.runs import open_run
-from flows.variants.reads.reads import ReadCounter, count_region
+from flows.variants.reads.reads import ReadCounter
 from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
 from tests.cases.reads import reference_bases, write_reference, write_sheet
 from tests.flows.commands import succeed
 from tests.flows.variants import hostile_bam
+from tests.flows.variants.pileup import count_region
 from tests.flows.variants.variant_files import header_of, make_read, save_reads
 
 TEXT = reference_bases()

@@ -12,10 +12,10 @@ from flows.records.runs import open_run
 from flows.variants.input import alignment_checks
 from flows.variants.reads.alignments import open_alignment
 from flows.variants.reads.bam_index import DamagedIndex, damage_of, first_place
-from flows.variants.reads.reads import count_region
 from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import run, succeed
+from tests.flows.variants.pileup import count_region
 from tests.flows.variants.variant_files import (
     CONTIGS,
     LENGTH,

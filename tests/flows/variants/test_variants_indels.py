@@ -14,11 +14,11 @@ from flows.records.states import read_state
 from flows.variants.calls.part_calls import clusters
 from flows.variants.calls.samples import Reads
 from flows.variants.reads import indel_alleles
-from flows.variants.reads.reads import count_region
 from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import succeed
 from tests.flows.variants import hostile_bam
+from tests.flows.variants.pileup import count_region
 from tests.flows.variants.slipped_bams import ReadScenario, write_reads
 from tests.flows.variants.test_variants_walk import _aligned as aligned_pairs
 from tests.flows.variants.variant_files import (

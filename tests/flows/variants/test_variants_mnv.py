@@ -6,10 +6,11 @@ import pysam
 import pytest
 
 from flows.records.runs import open_run, read_record
-from flows.variants.reads.reads import ReadCounter, count_region
+from flows.variants.reads.reads import ReadCounter
 from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
 from tests.flows.commands import succeed
+from tests.flows.variants.pileup import count_region
 from tests.flows.variants.variant_files import (
     header_of,
     make_read,

@@ -6,9 +6,9 @@ import pytest
 
 from flows.variants.input import read_account
 from flows.variants.reads import bam_kernels as kernels
-from flows.variants.reads.reads import count_region
 from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
+from tests.flows.variants.pileup import count_region
 from tests.flows.variants.variant_files import (
     check_refused,
     header_of,

@@ -11,10 +11,10 @@ from numpy.testing import assert_array_equal
 from flows.variants.input.read_account import kept_bases, kept_reads, reads_of
 from flows.variants.reads import bam_kernels, reads
 from flows.variants.reads.alignments import open_alignment
-from flows.variants.reads.reads import count_region
 from flows.variants.reads.regions import Region, windows_of
 from flows.variants.settings import VariantSettings
 from tests.flows.variants import hostile_bam
+from tests.flows.variants.pileup import count_region
 from tests.flows.variants.variant_files import (
     header_of,
     make_read,

@@ -9,13 +9,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from flows.variants.reads import bam_kernels, bam_walk
-from flows.variants.reads.reads import count_region
 from flows.variants.reads.regions import Region
 from flows.variants.schema import READ_SUMS
 from flows.variants.settings import VariantSettings
 from tests.flows.variants import hostile_bam
 from tests.flows.variants.hostile_bam import D, H, I, M, P, S
-from tests.flows.variants.pileup import pileup_region
+from tests.flows.variants.pileup import count_region, pileup_region
 from tests.flows.variants.variant_files import header_of, make_read, save_reads
 
 WHOLE = Region("amp", 0, 1500)

@@ -36,8 +36,8 @@ class Rows:
         layout, scaling = self.scaling.layout, self.scaling
         r = np.zeros((last - first, layout.n_theta))
         r[:, 0] = 1.0
-        own = self.data.bag_features[first:last] - scaling.own_mean
-        r[:, layout.own_slopes] = own / scaling.own_scale
+        bag_features = self.data.bag_features[first:last] - scaling.own_mean
+        r[:, layout.own_slopes] = bag_features / scaling.own_scale
         return r
 
     def design(self, primary: tuple[FloatArray, ...]) -> FloatArray:

@@ -173,11 +173,11 @@ class GibbsVMMIC:
     def suff_stats(self, q: Chains, batch: Bags, local: Indicators) -> Draws:
         """Draw U given delta and y* again given delta, and sum what the globals need."""
         rows = Rows.of(batch, q.scaling)
-        found = []
+        sums = []
         for c, t in enumerate(q.t):
             rng = self._rng(q, len(q.t) + c, batch.partition)
-            found.append(_draw_sums(rows, t, tuple(d[c] for d in local.delta), rng))
-        outer, label, latent, values = zip(*found, strict=True)
+            sums.append(_draw_sums(rows, t, tuple(d[c] for d in local.delta), rng))
+        outer, label, latent, values = zip(*sums, strict=True)
         by_modality = tuple(np.array(x) for x in zip(*latent, strict=True))
         return Draws(np.array(outer), np.array(label), by_modality, np.array(values))
 
@@ -194,10 +194,10 @@ class GibbsVMMIC:
             for k, gram in enumerate(q.grams):
                 part = layout.gate(k)
                 t[c, part] = _draw(np.diag(prior[part]) + gram, stats.latent[k][c], rng)
-        kept = q.kept
+        sampled = q.kept
         if self.schedule.slot(q.sweep) is not None:
-            kept = np.concatenate([kept, t[:, None]], axis=1)
-        return replace(q, t=t, sweep=q.sweep + 1, kept=kept)
+            sampled = np.concatenate([sampled, t[:, None]], axis=1)
+        return replace(q, t=t, sweep=q.sweep + 1, kept=sampled)
 
     def elbo(self, q: Chains, stats: Draws) -> float:
         """Return the chains' mean log likelihood given their indicators; it is no bound."""

@@ -121,7 +121,7 @@ class Likelihood:
         layout = self.layout
         value, gradient = 0.0, np.zeros(layout.dim)
         information = np.zeros((layout.dim, layout.dim))
-        sign, own, weights = data.sign, self.scaling.own(data), self.weights(t)
+        sign, bag_features, weights = data.sign, self.scaling.own(data), self.weights(t)
         for first, last in chunks(data):
             mean, var, terms = self.moments(weights, data, first, last)
             shrink = 1.0 / np.sqrt(1.0 + var)
@@ -133,7 +133,7 @@ class Likelihood:
             r = root * shrink
             jacobian = np.empty((last - first, layout.dim))
             jacobian[:, 0] = r
-            jacobian[:, layout.own_slopes] = r[:, None] * own[first:last]
+            jacobian[:, layout.own_slopes] = r[:, None] * bag_features[first:last]
             self._jacobian(data, first, last, terms, r, 0.5 * z * r * shrink, jacobian)
             value += float(log_ndtr(s * z).sum())
             gradient += jacobian.T @ (s * np.where(s > 0.0, up, down) / root)
@@ -142,10 +142,10 @@ class Likelihood:
 
     def weights(self, t: FloatArray) -> Weights:
         """Return what ``t`` weighs features as they are with."""
-        own = t[self.layout.own_slopes] / self.scaling.own_scale
+        slopes = t[self.layout.own_slopes] / self.scaling.own_scale
         return Weights(
-            float(t[0] - self.scaling.own_mean @ own),
-            own,
+            float(t[0] - self.scaling.own_mean @ slopes),
+            slopes,
             tuple(fold(t, self.scaling, k) for k in range(len(self.layout.features))),
         )
 

@@ -101,21 +101,21 @@ def log_odds(eta: FloatArray) -> FloatArray:
     return np.asarray(log_ndtr(eta) - log_ndtr(-eta))
 
 
-def sweep(rows: Rows, at: Globals, before: Local | None) -> Local:
+def sweep(rows: Rows, q: Globals, before: Local | None) -> Local:
     """Update q(y*), then q(U, delta) instance by instance, then q(y*) again."""
-    primary = start(rows, at) if before is None else before.primary
-    primary, centre, _ = swept(rows, at, primary)
-    return Local(primary, centre, at.gates)
+    primary = start(rows, q) if before is None else before.primary
+    primary, centre, _ = swept(rows, q, primary)
+    return Local(primary, centre, q.gates)
 
 
-def start(rows: Rows, at: Globals) -> tuple[FloatArray, ...]:
+def start(rows: Rows, q: Globals) -> tuple[FloatArray, ...]:
     """Return p = Phi(a + x b), before the first sweep."""
-    return tuple(ndtr(gate[0] + rows.features(k) @ gate[1:]) for k, gate in enumerate(at.gates))
+    return tuple(ndtr(gate[0] + rows.features(k) @ gate[1:]) for k, gate in enumerate(q.gates))
 
 
 def swept(
     rows: Rows,
-    at: Globals,
+    q: Globals,
     primary: tuple[FloatArray, ...],
     carried: tuple[FloatArray, ...] | None = None,
 ) -> tuple[tuple[FloatArray, ...], FloatArray, tuple[FloatArray, ...]]:
@@ -125,24 +125,24 @@ def swept(
     """
     primary = tuple(p.copy() for p in primary)
     r = rows.design(primary)
-    mu, sign = r @ at.mean, rows.data.sign
+    mu, sign = r @ q.mean, rows.data.sign
     residual = sign * inverse_mills(sign * mu)
-    left, through = residual.copy(), at.covariance
+    left, through = residual.copy(), q.covariance
     odds = []
-    for k, (part, gate, p) in enumerate(zip(rows.data.modalities, at.gates, primary, strict=True)):
+    for k, (part, gate, p) in enumerate(zip(rows.data.modalities, q.gates, primary, strict=True)):
         block, x = rows.scaling.layout.slopes(k), rows.features(k)
         tails = Tails.of(gate[0] + x @ gate[1:])
         logit = tails.log_up - tails.log_down
         if carried is not None:
             logit = logit + carried[k]
-        score, ahead = x @ at.mean[block], x @ through[block, block]
-        own = score**2 + np.einsum("nd,nd->n", ahead, x)
+        score, ahead = x @ q.mean[block], x @ through[block, block]
+        second_moment = score**2 + np.einsum("nd,nd->n", ahead, x)
         spread = r @ through[:, block]
         for position in range(int(part.sizes.max(initial=0))):
             bags = np.flatnonzero(part.sizes > position)
             j = part.offsets[:-1][bags] + position
             linear = np.einsum("nd,nd->n", x[j], spread[bags])
-            logit[j] += score[j] * left[bags] - linear + (p[j] - 0.5) * own[j]
+            logit[j] += score[j] * left[bags] - linear + (p[j] - 0.5) * second_moment[j]
             change = expit(logit[j]) - p[j]
             p[j] += change
             left[bags] -= change * score[j]

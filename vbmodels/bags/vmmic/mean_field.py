@@ -240,8 +240,8 @@ def globals_of(q: MeanField) -> Globals:
 
 def inverse(precision: FloatArray) -> FloatArray:
     """Return the inverse of a positive definite matrix, symmetric to the last bit."""
-    found: FloatArray = cho_solve(cho_factor(precision), np.eye(len(precision)))
-    return 0.5 * (found + found.T)
+    result: FloatArray = cho_solve(cho_factor(precision), np.eye(len(precision)))
+    return 0.5 * (result + result.T)
 
 
 def _divergence(mean: FloatArray, covariance: FloatArray, prior: FloatArray) -> float:

@@ -81,13 +81,13 @@ class Points(State, kind="bags/vmmic.Points"):
             value = np.array([[likelihood.value(t, data) for t in ts] for ts in self.points])
             nothing = np.empty((len(self.points), 0))
             return Sums(value, nothing, nothing)
-        found = [[likelihood.evaluate(t, data) for t in ts] for ts in self.points]
+        evaluations = [[likelihood.evaluate(t, data) for t in ts] for ts in self.points]
         return Sums(
-            value=np.array([[e.value for e in row] for row in found]),
-            gradient=np.array([np.sum([e.gradient for e in row], axis=0) for row in found]),
+            value=np.array([[e.value for e in row] for row in evaluations]),
+            gradient=np.array([np.sum([e.gradient for e in row], axis=0) for row in evaluations]),
             # Its upper triangle: a likelihood's information is symmetric but for rounding.
             information=np.array(
-                [np.sum([pack(e.information.T) for e in row], axis=0) for row in found]
+                [np.sum([pack(e.information.T) for e in row], axis=0) for row in evaluations]
             ),
         )
 

@@ -125,12 +125,12 @@ class Priors:
         if not (self.learn and self.gate):
             return []
         blocks, widths = layout.slope_blocks, layout.block_widths
-        found = []
+        gates = []
         for k in range(len(layout.features)):
             if layout.gate_slopes(k) in blocks:
                 j = blocks.index(layout.gate_slopes(k))
-                found.append((j, layout.gate(k).start, self.gate * float(widths[j])))
-        return found
+                gates.append((j, layout.gate(k).start, self.gate * float(widths[j])))
+        return gates
 
     def _blocks(self, layout: Layout, square: FloatArray) -> tuple[FloatArray, FloatArray]:
         blocks = layout.slope_blocks

@@ -357,24 +357,25 @@ class SampledExperts:
         chance = np.exp(gates + right - log_joint[:, None])
         u = batch.uniforms(q.seed + q.count, c)[:, None]
         z = np.minimum((np.cumsum(chance, axis=1) < u).sum(1), k - 1)
-        own = w * (z[:, None] == np.arange(k)[:, None])
-        at = self._gate(q)
-        others = np.delete(gates, at, axis=1)
+        assigned = w * (z[:, None] == np.arange(k)[:, None])
+        chosen = self._gate(q)
+        others = np.delete(gates, chosen, axis=1)
         after = logsumexp(np.concatenate([others, moved[:, None]], axis=1), axis=1)
         return WalkSums(
-            experts=np.einsum("ckn,ckn->ck", own, log_expit(t * new) - right),
-            gate=np.sum(own[:, at] * (moved - gates[:, at]), axis=1) + (log_gates - after) @ w,
+            experts=np.einsum("ckn,ckn->ck", assigned, log_expit(t * new) - right),
+            gate=np.sum(assigned[:, chosen] * (moved - gates[:, chosen]), axis=1)
+            + (log_gates - after) @ w,
             log_likelihood=(log_joint - log_gates) @ w,
         )
 
     def global_step(self, q: Walk, stats: WalkSums) -> Walk:
         """Accept or refuse the proposals, adapt during warmup, and propose again."""
         rng = np.random.default_rng([q.seed, q.count, 0])
-        at, log_u = self._gate(q), np.log(rng.random((2, self.n_experts, self.chains)))
+        chosen, log_u = self._gate(q), np.log(rng.random((2, self.n_experts, self.chains)))
         vectors, log_size, accepted = q.vectors.copy(), q.log_size.copy(), q.accepted.copy()
         warm = q.count < self.warmup
         moves = [(1, k, q.experts[:, k], stats.experts[:, k]) for k in range(self.n_experts)]
-        for role, k, new, gain in [*moves, (0, at, q.gate, stats.gate)]:
+        for role, k, new, gain in [*moves, (0, chosen, q.gate, stats.gate)]:
             kind, name = self._kind(q)
             size = np.exp(q.log_size[kind, :, role, k])
             ratio = gain + self.prior.log_ratio(name, vectors[:, role], k, new, size, q.alpha[role])
@@ -405,15 +406,15 @@ class SampledExperts:
 
     def algorithm(self, q: Walk) -> Algorithm:
         """Move the chains, and put the draws that are kept into the parameters at the end."""
-        kept, density, moves = q.vectors[:, None][:, :0], np.empty((self.chains, 0)), 0
+        sampled, density, moves = q.vectors[:, None][:, :0], np.empty((self.chains, 0)), 0
         while True:
-            q, kept, density, moves = yield Save((q, kept, density, moves))
+            q, sampled, density, moves = yield Save((q, sampled, density, moves))
             stats = yield Evaluate(q)
             if moves and self.schedule.slot(moves - 1) is not None:
-                kept = np.concatenate([kept, q.vectors[:, None]], axis=1)
+                sampled = np.concatenate([sampled, q.vectors[:, None]], axis=1)
                 density = np.column_stack([density, self.log_joint(q, stats)])
             if moves == self.schedule.sweeps:
-                q = replace(q, draws=in_one_order(kept, density), density=density)
+                q = replace(q, draws=in_one_order(sampled, density), density=density)
             yield Show(q, self.elbo(q, stats), by_trace=False)
             if moves == self.schedule.sweeps:
                 return q
@@ -453,15 +454,15 @@ class SampledExperts:
     def _proposed(self, q: Walk) -> Walk:
         rng = np.random.default_rng([q.seed, q.count, 1])
         kind, name = self._kind(q)
-        size, at = np.exp(q.log_size[kind]), self._gate(q)
+        size, chosen = np.exp(q.log_size[kind]), self._gate(q)
         experts = self.prior.propose(name, q.vectors[:, 1], size[:, 1], rng)
-        gate = self.prior.propose(name, q.vectors[:, 0, at], size[:, 0, at], rng)
+        gate = self.prior.propose(name, q.vectors[:, 0, chosen], size[:, 0, chosen], rng)
         return replace(q, experts=experts, gate=gate)
 
     def _learned(self, q: Walk, turn: int) -> Walk:
         """Move shape (capped) and rate of the lengths (section 3); see the module's text."""
         g = np.linalg.norm(q.vectors, axis=-1)
-        found = np.stack([g.mean((0, 2)), np.log(g).mean((0, 2))], axis=-1)
-        moments = q.moments + (found - q.moments) / np.sqrt(1.0 + turn)
+        lengths = np.stack([g.mean((0, 2)), np.log(g).mean((0, 2))], axis=-1)
+        moments = q.moments + (lengths - q.moments) / np.sqrt(1.0 + turn)
         alpha = np.array([fitted_gamma(mean, mean_log, MOST_ALPHA1) for mean, mean_log in moments])
         return replace(q, moments=moments, alpha=alpha)

@@ -139,7 +139,7 @@ def row_terms(batch: Rows, local: Local, gates: GateTerms | None = None) -> RowT
     pull, weight, slope = (np.empty_like(phi) for _ in range(3))
     constant = np.empty(phi.shape[1])
     for rows in slices(batch.size):
-        p, e, own = phi[:, rows], local.e[:, rows], w[rows]
+        p, e, row_weight = phi[:, rows], local.e[:, rows], w[rows]
         lam = jaakkola_lambda(e)
         # phi log phi is 0 at phi = 0; below the smallest normal number it is as good as that.
         entropy = np.log(np.maximum(p, np.finfo(float).tiny))
@@ -148,10 +148,10 @@ def row_terms(batch: Rows, local: Local, gates: GateTerms | None = None) -> RowT
             gate, of_gates = _bohning_terms(p, local.gate[:, rows])
         else:
             gate, of_gates = gates(p, rows)
-        pull[:, rows] = 0.5 * own * t[rows] * p
-        weight[:, rows] = own * p * lam
-        slope[:, rows] = own * gate
-        constant[rows] = own * (rest + of_gates)
+        pull[:, rows] = 0.5 * row_weight * t[rows] * p
+        weight[:, rows] = row_weight * p * lam
+        slope[:, rows] = row_weight * gate
+        constant[rows] = row_weight * (rest + of_gates)
     return RowTerms(pull, slope, weight, constant)
 
 
@@ -183,8 +183,8 @@ def flat(q: Normals | Angular) -> FloatArray:
         rest = np.log(np.concatenate([q.concentration, q.shape, q.length]))
         return np.concatenate([q.direction.ravel(), rest])
     factor = cholesky(q.covariance, "a covariance")
-    at = np.arange(factor.shape[-1])
-    factor[:, at, at] = np.log(factor[:, at, at])
+    diagonal = np.arange(factor.shape[-1])
+    factor[:, diagonal, diagonal] = np.log(factor[:, diagonal, diagonal])
     return np.concatenate([q.mean.ravel(), pack(factor).ravel()])
 
 
@@ -200,8 +200,8 @@ def moved(q: Normals | Angular, vector: FloatArray) -> Normals | Angular:
     factor = np.zeros((k, p, p))
     rows, columns = np.tril_indices(p)
     factor[:, rows, columns] = vector[k * p :].reshape(k, -1)
-    at = np.arange(p)
-    factor[:, at, at] = np.exp(factor[:, at, at])
+    diagonal = np.arange(p)
+    factor[:, diagonal, diagonal] = np.exp(factor[:, diagonal, diagonal])
     return Normals(vector[: k * p].reshape(k, p), factor @ np.swapaxes(factor, 1, 2))
 
 
@@ -267,11 +267,11 @@ class BoundedExperts:
 
     def local_step(self, q: Mixture, batch: Rows, local: Local | None) -> Local:
         """Return the best local parameters at ``q``."""
-        found = local_state(batch.t, q.experts.along(batch), batch.project(q.gates.mean))
+        updated = local_state(batch.t, q.experts.along(batch), batch.project(q.gates.mean))
         if self.n_experts == 1:
-            return found
+            return updated
         flat = 0.25 * batch.gram(batch.used[None]) if local is None else local.flat
-        return replace(found, flat=flat)
+        return replace(updated, flat=flat)
 
     def suff_stats(self, q: Mixture, batch: Rows, local: Local) -> RowSums:
         """Return the sums at the local parameters."""

@@ -42,12 +42,12 @@ def _debye_polynomials(count: int) -> list[Polynomial]:
 
     U_{k+1} = t^2 (1 - t^2) U_k' / 2 + (1/8) int_0^t (1 - 5 s^2) U_k(s) ds.
     """
-    found = [Polynomial([1.0])]
+    polynomials = [Polynomial([1.0])]
     for _ in range(count - 1):
-        u = found[-1]
+        u = polynomials[-1]
         grown = Polynomial([0, 0, 0.5, 0, -0.5]) * u.deriv()
-        found.append(grown + (Polynomial([1, 0, -5]) * u).integ() / 8.0)
-    return found
+        polynomials.append(grown + (Polynomial([1, 0, -5]) * u).integ() / 8.0)
+    return polynomials
 
 
 _DEBYE = _debye_polynomials(9)
@@ -172,8 +172,8 @@ def sphere_maximum(linear: FloatArray, quadratic: FloatArray) -> FloatArray:
         if length(size) < 1.0:
             nu = brentq(lambda v: 1.0 / length(v) - 1.0, low, size, xtol=1e-15 * size, rtol=1e-14)
         u = share / (gaps + nu)
-    found: FloatArray = vectors @ u
-    return found / np.linalg.norm(found)
+    maximum: FloatArray = vectors @ u
+    return maximum / np.linalg.norm(maximum)
 
 
 @dataclass(frozen=True)
@@ -348,8 +348,8 @@ class AngularPrior:
 def _squares(m: FloatArray) -> FloatArray:
     """Return E |s_i|^2 for i = 1..K (in eq 6); [K]."""
     total = np.cumsum(m, axis=0) - m
-    own = np.einsum("kp,kp->k", m, m)
-    rest = np.arange(len(m)) + np.einsum("kp,kp->k", total, total) - (np.cumsum(own) - own)
+    squares = np.einsum("kp,kp->k", m, m)
+    rest = np.arange(len(m)) + np.einsum("kp,kp->k", total, total) - (np.cumsum(squares) - squares)
     return np.asarray(np.maximum(rest, 0.0))
 
 
@@ -371,14 +371,14 @@ def _best(
     """
     for width in (1.0, 4.0, 30.0):
         low, high = max(limits[0], now - width), min(limits[1], now + width)
-        found = float(
+        best = float(
             minimize_scalar(
                 lambda v: -gain(v), bounds=(low, high), method="bounded", options={"xatol": 1e-5}
             ).x
         )
-        if min(found - low, high - found) > 0.02 * width:
+        if min(best - low, high - best) > 0.02 * width:
             break
-    low, high = found - 1e-3, found + 1e-3
+    low, high = best - 1e-3, best + 1e-3
     if slope(low) > 0.0 > slope(high):
-        found = float(brentq(slope, low, high, xtol=1e-14))
-    return found if gain(found) >= gain(now) - 1e-13 * max(1.0, abs(gain(now))) else now
+        best = float(brentq(slope, low, high, xtol=1e-14))
+    return best if gain(best) >= gain(now) - 1e-13 * max(1.0, abs(gain(now))) else now

@@ -126,7 +126,7 @@ class NormalPrior:
 
         stay = np.einsum("kji,kj->ki", factor, before - free).ravel()
         options = {"maxiter": 20, "maxcor": 10, "maxls": 10}
-        found = minimize(loss, stay, jac=True, method="L-BFGS-B", options=options)
-        if not float(found.fun) < loss(stay)[0]:
+        optimum = minimize(loss, stay, jac=True, method="L-BFGS-B", options=options)
+        if not float(optimum.fun) < loss(stay)[0]:
             return before
-        return np.asarray(free + np.einsum("kij,kj->ki", back, found.x.reshape(free.shape)))
+        return np.asarray(free + np.einsum("kij,kj->ki", back, optimum.x.reshape(free.shape)))

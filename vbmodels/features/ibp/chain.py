@@ -43,9 +43,9 @@ def chain_sums(
     log_likelihood = 0.0
     for rows in blocks(len(z), units):
         full = np.concatenate([np.ones((len(z[rows]), 1)), z[rows]], axis=1)
-        psi, own = full @ weights.T, count[rows, None]
-        linear += (0.5 * (sign[rows] * own)).T @ full
-        quadratic += (omega_of(psi, rows) * own).T @ packed_moments(full)
+        psi, counts = full @ weights.T, count[rows, None]
+        linear += (0.5 * (sign[rows] * counts)).T @ full
+        quadratic += (omega_of(psi, rows) * counts).T @ packed_moments(full)
         log_likelihood += float(count[rows] @ sum_log_sigmoid(sign[rows], psi))
     return ChainStats(float(count.sum()), count @ z, linear, quadratic, log_likelihood)
 

@@ -141,12 +141,12 @@ def fit_weights(
 def _unit_weights(
     data: FloatArray, linear: FloatArray, prior: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    found = posterior_weights(data, linear, prior)
-    if found is None:
+    mean_and_covariance = posterior_weights(data, linear, prior)
+    if mean_and_covariance is None:
         # Says which numbers are not as they must be.
         factor = linalg.cholesky(data + np.diag(prior), "the precision of the weights")
         return linalg.solve(factor, linear), linalg.inverse(factor)
-    return found
+    return mean_and_covariance
 
 
 def weight_kl(mean: FloatArray, covariance: FloatArray, bias: float, variance: FloatArray) -> float:

@@ -84,7 +84,7 @@ def likelihood_draws(
     entropy = -float(batch.count @ (xlogy(nu, nu) + xlog1py(1.0 - nu, -nu)).sum(1))
     factor = np.linalg.cholesky(q.covariance)
     answers = fingerprints(batch)
-    found = np.full(draws, entropy)
+    log_p = np.full(draws, entropy)
     for s in range(draws):
         noise = np.random.default_rng([_BOUND_STREAM, s]).standard_normal((most + 1, len(q.mean)))
         noise = noise[np.concatenate([[0], labels + 1])].T
@@ -92,8 +92,8 @@ def likelihood_draws(
         for rows in blocks(len(nu), batch.n_units):
             z = draw_uniform(row_keys(answers[rows], _BOUND_STREAM, s), most)[:, labels] < nu[rows]
             psi = weights[:, 0] + z @ weights[:, 1:].T
-            found[s] += float(batch.count[rows] @ sum_log_sigmoid(batch.sign[rows], psi))
-    return found
+            log_p[s] += float(batch.count[rows] @ sum_log_sigmoid(batch.sign[rows], psi))
+    return log_p
 
 
 def fingerprints(batch: FeatureBatch) -> IntArray:
@@ -189,7 +189,7 @@ def impute_sampled(
         Draws of the weights, and of a row's features given each.
     """
     rows, columns = missing_cells(batch)
-    needed, place = np.unique(batch.row_of[rows], return_inverse=True)
+    needed, index = np.unique(batch.row_of[rows], return_inverse=True)
     total = np.zeros((len(rows), int(np.max(batch.levels))))
     if not len(rows):
         return total
@@ -204,7 +204,7 @@ def impute_sampled(
         for sweep in range(sweeps):
             draw_features(sign, weights, log_odds, z, row_keys(answers, _STREAM, s, sweep))
         psi = weights[:, 0] + z @ weights[:, 1:].T
-        total += category_probabilities(psi[place], batch.levels, columns) / draws
+        total += category_probabilities(psi[index], batch.levels, columns) / draws
     return total
 
 

@@ -188,17 +188,19 @@ class PanelNull(BatchNull):
 
     def observe(self, batch: Counts | Units) -> PanelObserved:
         """Return the reads behind the first guesses of error rates and of members' shifts."""
-        of = of_fit(batch)
-        count = int(of.members.max(initial=-1)) + 1
-        found = np.zeros((2, count, N_TYPES))
+        alleles = of_fit(batch)
+        count = int(alleles.members.max(initial=-1)) + 1
+        totals = np.zeros((2, count, N_TYPES))
         for p in range(count):
-            own = of.members == p
-            r, n = of.alt_reads[:, own].sum(axis=1), of.depth[:, own].sum(axis=1)
+            of_p = alleles.members == p
+            r, n = alleles.alt_reads[:, of_p].sum(axis=1), alleles.depth[:, of_p].sum(axis=1)
             errors = (r < 0.1 * n) & (n > 0)
             for i, value in enumerate((r, n)):
-                found[i, p] = np.bincount(of.kind[errors], weighted(value, of)[errors], N_TYPES)
-        plain = super().observe(of)
-        return plain.extended(PanelObserved, member_reads=found[0], member_depth=found[1])
+                totals[i, p] = np.bincount(
+                    alleles.kind[errors], weighted(value, alleles)[errors], N_TYPES
+                )
+        plain = super().observe(alleles)
+        return plain.extended(PanelObserved, member_reads=totals[0], member_depth=totals[1])
 
     def init(  # type: ignore[override]
         self, observed: PanelObserved, rng: np.random.Generator
@@ -228,35 +230,35 @@ class PanelNull(BatchNull):
         """Return ``q`` with its tables at its own error rates; other taus need not be compared."""
         return replace(super().anchored(q), looks=0)
 
-    def rate_table(self, q: PanelGlobal, of: Units) -> PanelTable:  # type: ignore[override]
+    def rate_table(self, q: PanelGlobal, alleles: Units) -> PanelTable:  # type: ignore[override]
         """Return the likelihoods of units that `posterior.rates` reads: the members' too."""
-        return self.table(q, of)
+        return self.table(q, alleles)
 
     def table(  # type: ignore[override]
-        self, q: PanelGlobal, of: Units, n_nodes: int | None = None
+        self, q: PanelGlobal, alleles: Units, n_nodes: int | None = None
     ) -> PanelTable:
         """Return the likelihoods of units, and those of every member."""
         count = len(q.member_shift)
-        plain = super().table(q, _central(of, count), n_nodes)
+        plain = super().table(q, _central(alleles, count), n_nodes)
         n_m = len(self.log_m)
-        member_x, log_member = (np.empty((len(of), count, n_m, N_NODES)) for _ in range(2))
-        carried, erring = (np.zeros((len(of), count, n_m)) for _ in range(2))
-        seen = np.zeros((len(of), count), bool)
+        member_x, log_member = (np.empty((len(alleles), count, n_m, N_NODES)) for _ in range(2))
+        carried, erring = (np.zeros((len(alleles), count, n_m)) for _ in range(2))
+        seen = np.zeros((len(alleles), count), bool)
         a, b = np.array(self.alternatives).T
         # Fixed weights: what members carry is no matter of the case's variants.
         g = np.column_stack([a, b, betaln(a, b), np.full(len(a), -np.log(len(a)))])
         h = np.array([[*ERRORS, betaln(*ERRORS), 0.0]])
         for p in range(count):
-            own = _twice(of, of.members == p)
-            one = tabulate(own, q.anchor, N_NODES)
-            member_x[:, p], log_member[:, p] = one.x, _of_equal_masses(one.x, one.log_case)
+            member_alleles = _twice(alleles, alleles.members == p)
+            table = tabulate(member_alleles, q.anchor, N_NODES)
+            member_x[:, p], log_member[:, p] = table.x, _of_equal_masses(table.x, table.log_case)
             for density, into in ((g, carried), (h, erring)):
-                out = np.empty((len(of), n_m))
-                kernels.carry(one.x, one.log_weight, one.log_case, density, out)
+                out = np.empty((len(alleles), n_m))
+                kernels.carry(table.x, table.log_weight, table.log_case, density, out)
                 into[:, p] = out
-            seen[:, p] = own.depth.any(axis=1)
+            seen[:, p] = member_alleles.depth.any(axis=1)
         others = slice(int(self.matched), None)
-        return replace(plain, log_binomial=log_binomials(of)).extended(
+        return replace(plain, log_binomial=log_binomials(alleles)).extended(
             PanelTable,
             member_x=member_x,
             log_member=log_member,
@@ -294,13 +296,13 @@ class PanelNull(BatchNull):
         Both depend on tau by way of the panel, so that each of `TAUS` is a pass of its own.
         """
         count = len(q.member_shift)
-        at = self.with_panel_likelihood(q, table)
+        panel_table = self.with_panel_likelihood(q, table)
         members = np.zeros((count, N_TYPES, 3))
         if count < 2 or q.alone:
-            log_m0, log_m1, stats = super().e_step(q, at)
+            log_m0, log_m1, stats = super().e_step(q, panel_table)
             return log_m0, log_m1, stats.extended(PanelSums, members=members)
         nodes = np.empty_like(table.x)
-        log_m0, log_m1, stats = self._weighed(q, at, TAUS[:0], nodes)
+        log_m0, log_m1, stats = self._weighed(q, panel_table, TAUS[:0], nodes)
         spread = stats.spread.copy()
         kernels.add_members(
             table.x, table.kind, table.panel, self.under(q, q.tau), nodes, members, spread[:2]
@@ -313,15 +315,15 @@ class PanelNull(BatchNull):
 
     def _bound_at(self, q: PanelGlobal, table: PanelTable, tau: float) -> float:
         moved = replace(q, tau=float(tau))
-        at = self.with_panel_likelihood(q, table, float(tau))
-        return self._weighed(moved, at, TAUS[:0], np.empty((0, 0, 0)))[2].bound
+        panel_table = self.with_panel_likelihood(q, table, float(tau))
+        return self._weighed(moved, panel_table, TAUS[:0], np.empty((0, 0, 0)))[2].bound
 
     def global_step(  # type: ignore[override]
         self, q: PanelGlobal, stats: PanelSums, careful: bool = False
     ) -> PanelGlobal:
         """Return the next parameters; see `BatchNull.global_step`."""
-        own = super().global_step(q, stats, careful)
-        return replace(own, member_shift=self._member_shifts(q, stats, careful))
+        base = super().global_step(q, stats, careful)
+        return replace(base, member_shift=self._member_shifts(q, stats, careful))
 
     def _member_shifts(self, q: PanelGlobal, stats: PanelSums, careful: bool) -> FloatArray:
         """Move b_pt by Newton's step under sum_p b_pt = 0: (g_p - l) / h_p, l so that it holds."""
@@ -355,10 +357,10 @@ class PanelNull(BatchNull):
         """Return ``q`` moved to these coordinates, cut to the hyperparameters' ranges."""
         count = max(len(q.member_shift) - 1, 0)
         size = count * N_TYPES
-        own = super().from_vector(q, vector[: len(vector) - size])
+        base = super().from_vector(q, vector[: len(vector) - size])
         free = vector[len(vector) - size :].reshape(count, N_TYPES)
         shift = np.concatenate([free, -free.sum(axis=0, keepdims=True)])
-        return replace(own, member_shift=shift[: len(q.member_shift)])
+        return replace(base, member_shift=shift[: len(q.member_shift)])
 
 
 def _single(table: PanelTable, eps: float) -> PanelTable:
@@ -372,11 +374,15 @@ def _single(table: PanelTable, eps: float) -> PanelTable:
     return replace(table, log_control=log_control)
 
 
-def _twice(of: Units, own: BoolArray) -> Units:
+def _twice(alleles: Units, chosen: BoolArray) -> Units:
     """Return units of some replicates as case and as control: all nodes crowd where they have x."""
-    reads, depth = (np.hstack([v[:, own], v[:, own]]) for v in (of.alt_reads, of.depth))
-    size = int(own.sum())
-    return replace(of, alt_reads=reads, depth=depth, case=np.arange(2 * size) < size, member=None)
+    reads, depth = (
+        np.hstack([v[:, chosen], v[:, chosen]]) for v in (alleles.alt_reads, alleles.depth)
+    )
+    size = int(chosen.sum())
+    return replace(
+        alleles, alt_reads=reads, depth=depth, case=np.arange(2 * size) < size, member=None
+    )
 
 
 def _of_equal_masses(x: FloatArray, log_value: FloatArray) -> FloatArray:
@@ -392,29 +398,33 @@ def _of_equal_masses(x: FloatArray, log_value: FloatArray) -> FloatArray:
     bend = 2.0 * np.diff(rise) / (h + k)
     middle = value[..., 1:-1]
     moved = middle - bend * (h**3 + k**3) / (12.0 * (h + k))
-    found = log_value.copy()
+    adjusted = log_value.copy()
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(middle > 0.0, moved / middle, 1.0)
-    found[..., 1:-1] += np.log(np.clip(ratio, 0.3, 1.5))
-    return found
+    adjusted[..., 1:-1] += np.log(np.clip(ratio, 0.3, 1.5))
+    return adjusted
 
 
-def _central(of: Units, count: int) -> Units:
+def _central(alleles: Units, count: int) -> Units:
     """Return units without the reads of members above the median rate: those may carry the allele.
 
     The nodes of the site's rate crowd where the rest have theirs.
     """
     if count < 2:
-        return of
-    shares = np.full((len(of), count), np.nan)
+        return alleles
+    shares = np.full((len(alleles), count), np.nan)
     for p in range(count):
-        own = of.members == p
-        n = of.depth[:, own].sum(axis=1)
-        shares[:, p] = np.where(n > 0, of.alt_reads[:, own].sum(axis=1) / np.maximum(n, 1), np.inf)
+        of_p = alleles.members == p
+        n = alleles.depth[:, of_p].sum(axis=1)
+        shares[:, p] = np.where(
+            n > 0, alleles.alt_reads[:, of_p].sum(axis=1) / np.maximum(n, 1), np.inf
+        )
     high = shares > np.median(shares, axis=1, keepdims=True)
-    left_out = np.where(of.case, False, high[:, np.maximum(of.members, 0)])
+    left_out = np.where(alleles.case, False, high[:, np.maximum(alleles.members, 0)])
     return replace(
-        of, alt_reads=np.where(left_out, 0, of.alt_reads), depth=np.where(left_out, 0, of.depth)
+        alleles,
+        alt_reads=np.where(left_out, 0, alleles.alt_reads),
+        depth=np.where(left_out, 0, alleles.depth),
     )
 
 
@@ -428,8 +438,8 @@ def people(carried: FloatArray, erring: FloatArray, seen: BoolArray) -> FloatArr
     seen
         [U, P] whether the member has reads.
     """
-    found = []
+    terms = []
     for f in SHARES:
         both = np.logaddexp(np.log(f) + carried, np.log1p(-f) + erring)
-        found.append(np.where(seen[..., None], both, 0.0).sum(axis=1))
-    return np.asarray(logsumexp(found, axis=0) - np.log(len(SHARES)))
+        terms.append(np.where(seen[..., None], both, 0.0).sum(axis=1))
+    return np.asarray(logsumexp(terms, axis=0) - np.log(len(SHARES)))

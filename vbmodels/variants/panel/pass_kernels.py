@@ -65,12 +65,12 @@ def combine(x, kind, panel, under, log_panel):
             for p in range(n_members):
                 if not seen[u, p]:
                     continue
-                own = nodes[u, p, q]
+                grid = nodes[u, p, q]
                 top = relative(log_member[u, p, q], values)
-                _slopes(own, values, slopes)
+                _slopes(grid, values, slopes)
                 lost = carried[u, p, q]
                 for k in range(size):
-                    mass = _near(own, x[u, q, k] + shift[p, kind[u]], tau, values, slopes, work)
+                    mass = _near(grid, x[u, q, k] + shift[p, kind[u]], tau, values, slopes, work)
                     value = top + math.log(max(mass, _FLOOR))
                     if eps[p] > 0.0:
                         value = _either(math.log1p(-eps[p]) + value, math.log(eps[p]) + lost)
@@ -88,7 +88,7 @@ def combine(x, kind, panel, under, log_panel):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _member(x, own, values, slopes, top, lost, eps, tau, work):
+def _member(x, nodes, values, slopes, top, lost, eps, tau, work):
     """Return log p(a member's reads | the site's rate is x), and four moments.
 
     The probability that it does not carry the allele, and that times E u, E (u^2 - 1) and
@@ -103,7 +103,7 @@ def _member(x, own, values, slopes, top, lost, eps, tau, work):
     lost, eps
         Log likelihood if the member carries the allele, and how probable that is.
     """
-    m0, m1, m2, m4 = _near_moments(own, x, tau, values, slopes, work)
+    m0, m1, m2, m4 = _near_moments(nodes, x, tau, values, slopes, work)
     if m0 <= _FLOOR:
         m0, m1, m2, m4 = _FLOOR, 0.0, 0.0, 0.0
     near = 1.0
@@ -117,18 +117,18 @@ def _member(x, own, values, slopes, top, lost, eps, tau, work):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _add_node(weight, own, rows, matched, of):
-    """Add a node's moments of the members to ``of`` [P, 3]; return its E[S | x] and E[S^2 | x].
+def _add_node(weight, p_panel, rows, matched, of_members):
+    """Add a node's moments of the members to ``of_members`` [P, 3]; return E[S | x], E[S^2 | x].
 
-    ``rows`` [P, 4] are of `_member`, ``weight`` is the node's probability, ``own`` that the panel
-    says something there.
+    ``rows`` [P, 4] are of `_member`, ``weight`` is the node's probability, ``p_panel`` that the
+    panel says something there.
     """
     a = b = a_sq = b_sq = 0.0
     for p in range(rows.shape[0]):
-        by = weight if p < matched else weight * own
-        of[p, 0] += by * rows[p, 0]
-        of[p, 1] += by * rows[p, 1]
-        of[p, 2] += by * (rows[p, 2] + rows[p, 0])
+        by = weight if p < matched else weight * p_panel
+        of_members[p, 0] += by * rows[p, 0]
+        of_members[p, 1] += by * rows[p, 1]
+        of_members[p, 2] += by * (rows[p, 2] + rows[p, 0])
         rest = rows[p, 3] - rows[p, 2] * rows[p, 2]
         if p < matched:
             b += rows[p, 2]
@@ -136,21 +136,21 @@ def _add_node(weight, own, rows, matched, of):
         else:
             a += rows[p, 2]
             a_sq += rest
-    square = own * ((a + b) * (a + b) + a_sq + b_sq) + (1.0 - own) * (b * b + b_sq)
-    return own * a + b, square
+    square = p_panel * ((a + b) * (a + b) + a_sq + b_sq) + (1.0 - p_panel) * (b * b + b_sq)
+    return p_panel * a + b, square
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _add_unit(of, moments, tau, sums, spread):
-    """Add a unit's moments ``of`` the members [P, 3], and its E[S] and E[S^2], to the sums."""
+def _add_unit(of_members, moments, tau, sums, spread):
+    """Add a unit's moments ``of_members`` [P, 3], and its E[S] and E[S^2], to the sums."""
     first, second = moments
     squares = 0.0
-    for p in range(of.shape[0]):
-        score = of[p, 1] / tau
-        sums[p, 0] += of[p, 0]
+    for p in range(of_members.shape[0]):
+        score = of_members[p, 1] / tau
+        sums[p, 0] += of_members[p, 0]
         sums[p, 1] += score
-        sums[p, 2] += (of[p, 0] - of[p, 2]) / (tau * tau) + score * score
-        squares += of[p, 2]
+        sums[p, 2] += (of_members[p, 0] - of_members[p, 2]) / (tau * tau) + score * score
+        squares += of_members[p, 2]
     spread[0] += first
     spread[1] += 2.0 * squares - second + first * first
 
@@ -172,10 +172,10 @@ def add_members(x, kind, panel, under, probability, sums, spread):
     n_members, fine = nodes.shape[1], nodes.shape[3]
     values, slopes = np.empty((n_members, fine)), np.empty((n_members, fine))
     tops, work = np.empty(n_members), np.empty((4, fine + 1))
-    rows, of = np.empty((n_members, 4)), np.empty((n_members, 3))
+    rows, of_members = np.empty((n_members, 4)), np.empty((n_members, 3))
     for u in range(n_units):
         t = kind[u]
-        of[:] = 0.0
+        of_members[:] = 0.0
         first = second = 0.0
         for q in range(n_m):
             if _largest(probability[u, q]) <= _SLIGHT:
@@ -204,11 +204,13 @@ def add_members(x, kind, panel, under, probability, sums, spread):
                             work,
                         )
                         others += value if p >= matched else 0.0
-                own = 1.0  # probability that the panel says something
+                p_panel = 1.0  # probability that the panel says something
                 if common > 0.0:
                     others += math.log1p(-common)
-                    own = math.exp(others - _either(others, math.log(common) + log_people[u, q]))
-                mean, square = _add_node(weight, own, rows, matched, of)
+                    p_panel = math.exp(
+                        others - _either(others, math.log(common) + log_people[u, q])
+                    )
+                mean, square = _add_node(weight, p_panel, rows, matched, of_members)
                 first += weight * mean
                 second += weight * square
-        _add_unit(of, (first, second), tau, sums[:, t], spread)
+        _add_unit(of_members, (first, second), tau, sums[:, t], spread)

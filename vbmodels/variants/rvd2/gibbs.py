@@ -92,9 +92,11 @@ def gibbs(
     count, free = len(r), log_m_sd > 0.0
     pooled = (r.sum(axis=1) + q.a0) / (n.sum(axis=1) + q.a0 + q.b0)
     spread = rng.standard_normal((2, count))
-    at = np.stack([np.log(pooled) - np.log1p(-pooled) + spread[0], q.log_m + log_m_sd * spread[1]])
+    state = np.stack(
+        [np.log(pooled) - np.log1p(-pooled) + spread[0], q.log_m + log_m_sd * spread[1]]
+    )
     width = np.stack([np.ones(count), np.full(count, log_m_sd)])
-    kept = np.empty((2, draws, count))
+    sampled = np.empty((2, draws, count))
     evaluations = 0
 
     def log_density(x: FloatArray, log_m: FloatArray, rows: IntArray) -> FloatArray:
@@ -106,7 +108,7 @@ def gibbs(
         return value - 0.5 * ((log_m - q.log_m) / log_m_sd) ** 2 if free else value
 
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # see `_slice`
-        level = log_density(at[0], at[1], np.arange(count))
+        level = log_density(state[0], state[1], np.arange(count))
         if not np.isfinite(level).all():
             j = int(np.flatnonzero(~np.isfinite(level))[0]) % len(batch.r)
             raise ValueError(
@@ -118,21 +120,21 @@ def gibbs(
             if sweep == warmup:
                 evaluations = 0
             for which in (1, 0) if free else (0,):
-                step, level = _slice(rng, log_density, at, which, level, width[which])
-                at[which] += step
+                step, level = _slice(rng, log_density, state, which, level, width[which])
+                state[which] += step
                 width[which] += gain * (WIDTHS * np.abs(step) - width[which])
                 np.maximum(width, 1e-6, out=width)
             slot = schedule.slot(sweep)
             if slot is not None:
-                kept[:, slot] = at
-    logit_mu, log_m = kept.reshape(2, draws, chains, -1).swapaxes(1, 2)
+                sampled[:, slot] = state
+    logit_mu, log_m = sampled.reshape(2, draws, chains, -1).swapaxes(1, 2)
     return Draws(logit_mu, log_m, evaluations / (draws * count))
 
 
 def _slice(
     rng: np.random.Generator,
     log_density: Density,
-    at: FloatArray,
+    state: FloatArray,
     which: int,
     level: FloatArray,
     width: FloatArray,
@@ -141,7 +143,7 @@ def _slice(
 
     Parameters
     ----------
-    at
+    state
         [2, K] points.
     which
         The coordinate to update.
@@ -156,10 +158,10 @@ def _slice(
     """
 
     def inside(step: FloatArray, rows: IntArray) -> tuple[BoolArray, FloatArray]:
-        point = at[:, rows]
+        point = state[:, rows]
         point[which] += step
-        found = log_density(point[0], point[1], rows)
-        return found > lowest[rows], found
+        densities = log_density(point[0], point[1], rows)
+        return densities > lowest[rows], densities
 
     count = len(level)
     lowest = level - rng.standard_exponential(count)
@@ -179,8 +181,8 @@ def _slice(
     rows = np.arange(count)
     while rows.size:
         trial = low[rows] + (high[rows] - low[rows]) * rng.random(rows.size)
-        good, found = inside(trial, rows)
-        step[rows[good]], after[rows[good]] = trial[good], found[good]
+        good, densities = inside(trial, rows)
+        step[rows[good]], after[rows[good]] = trial[good], densities[good]
         rows, trial = rows[~good], trial[~good]
         low[rows] = np.where(trial < 0.0, trial, low[rows])
         high[rows] = np.where(trial < 0.0, high[rows], trial)
@@ -245,7 +247,7 @@ def sample_rates(batch: Errors, q: Global, rng: np.random.Generator, sampler: Sa
     sampler
         How much is drawn.
     """
-    found = gibbs(
+    draws = gibbs(
         batch,
         q,
         rng,
@@ -255,15 +257,15 @@ def sample_rates(batch: Errors, q: Global, rng: np.random.Generator, sampler: Sa
         draws=sampler.draws,
         thin=sampler.thin,
     )
-    mu = expit(found.logit_mu).reshape(-1, len(batch.r))
+    mu = expit(draws.logit_mu).reshape(-1, len(batch.r))
     quantiles = np.quantile(mu, LEVELS, axis=0)
     moments = np.stack([mu.mean(axis=0), mu.std(axis=0, ddof=1), *quantiles], axis=1)
-    r_hat, ess = _mixing(found, sampler.log_m_sd > 0.0)
+    r_hat, ess = _mixing(draws, sampler.log_m_sd > 0.0)
     return Rates(mu, moments, r_hat, ess)
 
 
-def _mixing(found: Draws, own_dispersion: bool) -> tuple[FloatArray, FloatArray]:
-    drawn = [found.logit_mu, found.log_m] if own_dispersion else [found.logit_mu]
+def _mixing(draws: Draws, own_dispersion: bool) -> tuple[FloatArray, FloatArray]:
+    drawn = [draws.logit_mu, draws.log_m] if own_dispersion else [draws.logit_mu]
     seen = [diagnose(d) for d in drawn]
     return (
         np.fmax.reduce([s.r_hat for s in seen]),

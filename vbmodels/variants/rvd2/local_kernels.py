@@ -142,8 +142,8 @@ def integrand(m, nodes, used, coefficients, with_m):
             first += 1
     _series(nodes, first, coefficients, with_m)
     for k in range(first, size):
-        found = _direct(m, nodes[_NU, k], used, coefficients, with_m)
-        nodes[F, k], nodes[F1, k], nodes[F2, k] = found
+        values = _direct(m, nodes[_NU, k], used, coefficients, with_m)
+        nodes[F, k], nodes[F1, k], nodes[F2, k] = values
     if with_m:
         for k in range(size):
             nu = nodes[_NU, k]
@@ -237,19 +237,19 @@ _DONE = 3e-5
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _derivatives(at, trigammas, means, prior, used, theta, nodes, gradient, hessian):
+def _derivatives(point, trigammas, means, prior, used, theta, nodes, gradient, hessian):
     """Fill gradient and Hessian in (log delta, log gamma, log M).
 
     Parameters
     ----------
-    at
+    point
         delta, gamma, M, and log M less its prior mean.
     trigammas
         Those of delta, gamma and delta + gamma.
     means
         E[log mu], E[log(1 - mu)] and E[F].
     """
-    delta, gamma, m, off = at
+    delta, gamma, m, off = point
     tri_d, tri_g, tri_s = trigammas
     mean1, mean2, mean_f = means
     a0, b0 = prior[0], prior[1]
@@ -327,8 +327,8 @@ def _bound(r, n, point, prior, with_q, coefficients, used, nodes, gradient, hess
     value += theta[0]
     if not with_q:
         return value
-    at, trigammas, means = (delta, gamma, m, off), (tri_d, tri_g, tri_s), (mean1, mean2, mean_f)
-    _derivatives(at, trigammas, means, prior, used, theta, nodes, gradient, hessian)
+    here, trigammas, means = (delta, gamma, m, off), (tri_d, tri_g, tri_s), (mean1, mean2, mean_f)
+    _derivatives(here, trigammas, means, prior, used, theta, nodes, gradient, hessian)
     return value
 
 
@@ -387,7 +387,7 @@ def newton(r, n, start, prior, size):
     Newton with a Levenberg shift where minus the Hessian is not positive definite, steps of at most
     1.5, and halving until the bound does not fall.
     """
-    found = start.copy()
+    points = start.copy()
     nodes = np.empty((ROWS, size))
     coefficients = np.empty(DIRECT + 7)
     gradient, step, trial = np.zeros(3), np.zeros(3), np.zeros(3)
@@ -395,8 +395,8 @@ def newton(r, n, start, prior, size):
     full = np.empty(5)
     full[:4] = prior
     full[4] = log_beta(prior[0], prior[1])
-    for j in range(len(found)):
-        point = found[j]
+    for j in range(len(points)):
+        point = points[j]
         used = series_coefficients(n[j], math.exp(point[2]), coefficients)
         for _ in range(60):
             value = _bound(
@@ -423,7 +423,7 @@ def newton(r, n, start, prior, size):
             point[:] = trial
             if longest < _DONE:
                 break
-    return found
+    return points
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})

@@ -140,12 +140,12 @@ class RVD2:
             local = _first_local(q, batch)
         start = np.stack([np.log(local.delta), np.log(local.gamma), local.log_m], axis=1)
         prior = np.array([q.a0, q.b0, q.log_m, self.log_m_sd**-2])
-        found = kernels.newton(batch.r, batch.n, start, prior, self.n_nodes)
-        return Local(np.exp(found[:, 0]), np.exp(found[:, 1]), found[:, 2].copy())
+        maximum = kernels.newton(batch.r, batch.n, start, prior, self.n_nodes)
+        return Local(np.exp(maximum[:, 0]), np.exp(maximum[:, 1]), maximum[:, 2].copy())
 
     def suff_stats(self, q: Global, batch: Errors, local: Local) -> Sums:
         """Return the sums over locations (eq 14), and their bound (eqs 11, 12, 15, 16)."""
-        found: FloatArray = kernels.sums(
+        sums: FloatArray = kernels.sums(
             batch.r,
             batch.n,
             np.stack([np.log(local.delta), np.log(local.gamma), local.log_m], axis=1),
@@ -155,9 +155,9 @@ class RVD2:
         ).sum(axis=0)
         return Sums(
             locations=float(len(local.log_m)),
-            log_mu=float(found[1]),
-            log_nu=float(found[2]),
-            bound=float(found[0] + found[3]),
+            log_mu=float(sums[1]),
+            log_nu=float(sums[2]),
+            bound=float(sums[0] + sums[3]),
             log_m=float(local.log_m.sum()),
             log_m2=float((local.log_m**2).sum()),
         )

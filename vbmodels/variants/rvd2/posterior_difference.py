@@ -67,7 +67,7 @@ def exceedance(case: Beta, control: Beta, tau: float) -> FloatArray:
 
     The other's distribution function is then smooth between the nodes.
     """
-    x, y = (Beta(np.asarray(of.a), np.asarray(of.b)) for of in (case, control))
+    x, y = (Beta(np.asarray(rate.a), np.asarray(rate.b)) for rate in (case, control))
     over_y = y.variance <= x.variance
     result = np.empty(over_y.shape)
     for chosen, inner, outer, tail, shift in (
@@ -75,8 +75,8 @@ def exceedance(case: Beta, control: Beta, tau: float) -> FloatArray:
         (~over_y, x, y, betainc, -tau),
     ):
         l1, _, weight = beta_nodes(inner.a[chosen], inner.b[chosen], 96)
-        at = np.clip(np.exp(l1) + shift, 0.0, 1.0)
-        value = tail(outer.a[chosen][:, None], outer.b[chosen][:, None], at)
+        nodes = np.clip(np.exp(l1) + shift, 0.0, 1.0)
+        value = tail(outer.a[chosen][:, None], outer.b[chosen][:, None], nodes)
         result[chosen] = (weight * value).sum(axis=1)
     return np.clip(result, 0.0, 1.0)
 

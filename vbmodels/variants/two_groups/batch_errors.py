@@ -51,7 +51,7 @@ def observed_information(model: BatchNull, q: BatchGlobal, batch: Counts | Units
 
     def slopes(raised: BatchGlobal, lowered: BatchGlobal) -> tuple[FloatArray, FloatArray]:
         (up, rates_up), (down, rates_down) = (
-            _scores(at, model.suff_stats(at, batch, table)) for at in (raised, lowered)
+            _scores(moved, model.suff_stats(moved, batch, table)) for moved in (raised, lowered)
         )
         return (down - up) / (2.0 * STEP), (rates_down - rates_up) / (2.0 * STEP)
 
@@ -79,15 +79,15 @@ def _scores(q: BatchGlobal, stats: Any) -> tuple[FloatArray, FloatArray]:
     return stats.shift[:, 2].reshape(N_TYPES, -1), np.stack(of_rates, axis=1)
 
 
-def standard_errors(found: Information) -> ShiftErrors:
+def standard_errors(information: Information) -> ShiftErrors:
     """Return the standard errors of the differences, given the information of all partitions."""
     of_log_a, of_rate = ERROR_PRIOR.log_a_precision, ERROR_PRIOR.log_rate_precision
-    rates = found.rates + np.array([[of_log_a + of_rate, -of_rate], [-of_rate, of_rate]])
+    rates = information.rates + np.array([[of_log_a + of_rate, -of_rate], [-of_rate, of_rate]])
     value, vector = np.linalg.eigh(rates)
     covariance = (vector / np.maximum(value, _LEAST)[:, None]) @ vector.transpose(0, 2, 1)
-    n_contexts = found.shifts.shape[1]
-    data = found.shifts[:, :, None] * np.eye(n_contexts)
-    data = data - found.between @ covariance @ found.between.transpose(0, 2, 1)
+    n_contexts = information.shifts.shape[1]
+    data = information.shifts[:, :, None] * np.eye(n_contexts)
+    data = data - information.between @ covariance @ information.between.transpose(0, 2, 1)
     value, vector = np.linalg.eigh(data)
     data = (vector * np.maximum(value, 0.0)[:, None]) @ vector.transpose(0, 2, 1)
     # First the differences that units have, by type and context, then their means by type.
@@ -97,12 +97,12 @@ def standard_errors(found: Information) -> ShiftErrors:
     else:
         every = np.concatenate([of_type, np.arange(N_TYPES)])
         prior = SHIFT_SD**2 * (every[:, None] == every) + 1.0
-        own = np.where(np.arange(len(every)) < len(of_type), CONTEXT_SD**2, 0.0)
-        prior += np.diag(own)
+        of_contexts = np.where(np.arange(len(every)) < len(of_type), CONTEXT_SD**2, 0.0)
+        prior += np.diag(of_contexts)
     precision = np.linalg.inv(prior)
     for t in range(N_TYPES):
-        at = np.flatnonzero(of_type == t)
-        precision[np.ix_(at, at)] += data[t]
+        index = np.flatnonzero(of_type == t)
+        precision[np.ix_(index, index)] += data[t]
     posterior = np.linalg.inv(precision)
     error = np.sqrt(np.diag(posterior))
     mean = float(np.sqrt(posterior[-N_TYPES:, -N_TYPES:].mean()))

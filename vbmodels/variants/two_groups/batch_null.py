@@ -198,12 +198,12 @@ class BatchGlobal(Global, kind="variants/two_groups.BatchGlobal"):
         """How many contexts there are; 0 where shifts are by substitution alone."""
         return 0 if self.of_context is None else int(self.of_context.shape[1])
 
-    def group(self, of: Units | Table) -> IntArray:
+    def group(self, alleles: Units | Table) -> IntArray:
         """Return which of the shifts each unit has, [U]."""
         if self.of_context is None:
-            return of.kind
-        context = self.n_contexts - 1 if of.context is None else of.context
-        return np.asarray(self.n_contexts * of.kind + context)
+            return alleles.kind
+        context = self.n_contexts - 1 if alleles.context is None else alleles.context
+        return np.asarray(self.n_contexts * alleles.kind + context)
 
     @property
     def comparing(self) -> bool:
@@ -315,9 +315,9 @@ class BatchNull(TwoGroups):
         """Return what a pass over a table needs of ``q``."""
         return Shifted(self.hypotheses(q), q.shifts, q.tau, WIDE, q.v, profile)
 
-    def table(self, q: Global, of: Units, n_nodes: int | None = None) -> BatchTable:
+    def table(self, q: Global, alleles: Units, n_nodes: int | None = None) -> BatchTable:
         """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
-        plain = super().table(q, of, n_nodes)
+        plain = super().table(q, alleles, n_nodes)
         log_far, slope = np.empty_like(plain.x), np.empty_like(plain.x)
         widen(plain.x, plain.log_case, WIDE, log_far, slope)
         return plain.extended(BatchTable, log_far=log_far, far_slope=slope)
@@ -347,13 +347,13 @@ class BatchNull(TwoGroups):
         """Do what `e_step` does, and fill the nodes' probabilities [U, Q, K] if any."""
         log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
         under = self.shifted(q, profile)
-        of = no_totals(len(self.alternatives))
+        totals = no_totals(len(self.alternatives))
         sums = kernels.BatchTotals(
-            of, np.zeros((len(under.shift), 4)), np.zeros(N_TAU), np.zeros(len(profile))
+            totals, np.zeros((len(under.shift), 4)), np.zeros(N_TAU), np.zeros(len(profile))
         )
         kernels.e_step(table.widened(q.group(table)), under, log_m0, log_m1, sums, nodes)
         binomials = float(table.log_binomial.sum())
-        stats = Sums.of(of, binomials).extended(
+        stats = Sums.of(totals, binomials).extended(
             BatchSums,
             shift=sums.shift,
             spread=sums.spread,
@@ -376,7 +376,7 @@ class BatchNull(TwoGroups):
         """
         if q.alone:
             return self._germline.global_step(q, stats)
-        own = super().global_step(q, stats)
+        base = super().global_step(q, stats)
         if not careful:
             mean_m, sd_m = log_normal_step(
                 self.log_m,
@@ -387,11 +387,11 @@ class BatchNull(TwoGroups):
                 (q.log_m_mean, q.log_m_sd),
                 CENTRE_M,
             )
-            own = replace(own, log_m_mean=mean_m, log_m_sd=sd_m)
+            base = replace(base, log_m_mean=mean_m, log_m_sd=sd_m)
         shift, of_context = self._shifts(q, stats, careful)
         near, far = stats.shift[:, 0].sum(), stats.shift[:, 1].sum()
         return replace(
-            own,
+            base,
             shift=shift,
             of_context=of_context,
             tau=self._tau(q, stats, careful),
@@ -412,9 +412,9 @@ class BatchNull(TwoGroups):
         complete = near / q.tau**2 + far / WIDE**2
         curvature = complete if careful else np.maximum(observed, 0.01 * complete)
         if q.of_context is not None:
-            found = nested_step(q.of_context, score, curvature, q.shift_mean, SHIFT_SD)
-            step = np.clip(found.of_context - q.of_context, -LONGEST, LONGEST)
-            return found.shift, q.of_context + step
+            nested = nested_step(q.of_context, score, curvature, q.shift_mean, SHIFT_SD)
+            step = np.clip(nested.of_context - q.of_context, -LONGEST, LONGEST)
+            return nested.shift, q.of_context + step
         gradient = score - _OF_SHIFTS @ q.shift
         step = np.linalg.solve(np.diag(curvature) + _OF_SHIFTS, gradient)
         return q.shift + np.clip(step, -LONGEST, LONGEST), None
@@ -469,9 +469,9 @@ class BatchNull(TwoGroups):
 
     def to_vector(self, q: BatchGlobal) -> FloatArray:  # type: ignore[override]
         """Return unconstrained coordinates: those of `TwoGroups`, and the differences'."""
-        own = [np.log(q.tau), logit(q.v)]
+        scales = [np.log(q.tau), logit(q.v)]
         nested = np.zeros(0) if q.of_context is None else q.of_context.ravel()
-        return np.concatenate([nested, super().to_vector(q), q.shift, own])
+        return np.concatenate([nested, super().to_vector(q), q.shift, scales])
 
     def from_vector(  # type: ignore[override]
         self, q: B, vector: FloatArray
@@ -492,11 +492,11 @@ class BatchNull(TwoGroups):
 _NO_NODES = np.empty((0, 0, 0))
 
 
-def _vertex(at: FloatArray, value: FloatArray, best: int) -> float:
+def _vertex(grid: FloatArray, value: FloatArray, best: int) -> float:
     """Return the top of the parabola through the best point and its neighbours."""
-    if best in (0, len(at) - 1):
-        return float(at[best])
-    x, y = at[best - 1 : best + 2], value[best - 1 : best + 2]
+    if best in (0, len(grid) - 1):
+        return float(grid[best])
+    x, y = grid[best - 1 : best + 2], value[best - 1 : best + 2]
     bend, slope, _ = np.polyfit(x - x[1], y, 2)
     top = x[1] - 0.5 * slope / bend if bend < 0.0 else x[1]
     return float(np.clip(top, x[0], x[2]))

@@ -162,19 +162,19 @@ def errors(rates, top):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def cells_of(edges, at, cell, part, inverse_width):
+def cells_of(edges, places, cell, part, inverse_width):
     """Fill in which cell rising places lie and what part of it is above them.
 
     Before the first cell: all of it, and slope 0; beyond the last none of it.
     """
     size = edges.shape[0] - 1
     i = 0
-    for k in range(at.shape[0]):
-        while i < size - 1 and edges[i + 1] <= at[k]:
+    for k in range(places.shape[0]):
+        while i < size - 1 and edges[i + 1] <= places[k]:
             i += 1
         cell[k] = i
         width = edges[i + 1] - edges[i]
-        part[k] = (edges[i + 1] - at[k]) / width
+        part[k] = (edges[i + 1] - places[k]) / width
         inside = 0.0 <= part[k] <= 1.0
         part[k] = min(max(part[k], 0.0), 1.0)
         inverse_width[k] = 1.0 / width if inside else 0.0
@@ -294,9 +294,9 @@ def _near_nodes(here, b, tau, v, room):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _add_null(q, kept, v, room, unit):
+def _add_null(q, nodes, v, room, unit):
     """Add node q of M to what a unit is under H0."""
-    for k in kept:
+    for k in nodes:
         a = room.rates[0, k] + room.rates[1, k]
         both = (1.0 - v) * room.moments[k, 0] + v * room.far[0, k]
         of_spike = room.rates[0, k] * both
@@ -312,9 +312,9 @@ def _add_null(q, kept, v, room, unit):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _add_profile(here, b, profile, v, kept, room, at_tau):
+def _add_profile(here, b, profile, v, nodes, room, at_tau):
     """Add what a node of M is under H0 at each tau of the profile."""
-    for k in kept:
+    for k in nodes:
         a, away = room.rates[0, k] + room.rates[1, k], v * room.far[0, k]
         for j in range(profile.shape[0]):
             near = _near(here, here[k] + b, profile[j], room.case, room.slopes, room.work)
@@ -368,22 +368,22 @@ def _largest_first(values, order):
 
 
 @njit(cache=True, inline="always")
-def _fill_other(q, here, b, log_weight, log_case, log_top, of, of_nodes, room, unit):
+def _fill_other(q, here, b, log_weight, log_case, log_top, hypotheses, of_nodes, room, unit):
     """Fill node q of M under H1; ``log_top``: the log of its mass but for the alternatives."""
     unit.part[q, 1, OFFSET] = log_top + log_alternatives(
-        log_weight, log_case, room.lmu, room.lnu, of.alternatives, room.g
+        log_weight, log_case, room.lmu, room.lnu, hypotheses.alternatives, room.g
     )
-    if of.restricted:
-        _place(here, b, of.survival.shape[1], room)
+    if hypotheses.restricted:
+        _place(here, b, hypotheses.survival.shape[1], room)
     for c in range(room.g.shape[0]):
         whole = total(room.g[c])
         if whole <= 0.0:
             continue
-        if of.restricted:
+        if hypotheses.restricted:
             g, survive, slope = room.g[c], room.survive, room.slope
             above_at(room.cell, room.within, room.inverse_width, g, room.above, survive, slope)
-            inverse_survival(room.place, room.basis, of.survival[c], room.inverse)
-            shape, floor = of.alternatives[c], 0.05 if c else 0.0
+            inverse_survival(room.place, room.basis, hypotheses.survival[c], room.inverse)
+            shape, floor = hypotheses.alternatives[c], 0.05 if c else 0.0
             cut_slope(shape, floor, room.lmu_at, room.lnu_at, room.inverse, survive, slope)
             unit.extra[q, RISE] += dot(room.rates[0], slope) + dot(room.rates[1], slope)
         else:
@@ -413,9 +413,9 @@ def _fill_unit(table, u, under, spike, broad, of_nodes, room, unit):
         if of_null:
             relative(log_case[q], room.case)
             far_moments(here, log_far[q], far_slope[q], unit.tops[q, 0], b, wide, room.far)
-            some = room.kept[: _near_nodes(here, b, tau, v, room)]
-            _add_null(q, some, v, room, unit)
-            _add_profile(here, b, profile, v, some, room, unit.at_tau[q])
+            near = room.kept[: _near_nodes(here, b, tau, v, room)]
+            _add_null(q, near, v, room, unit)
+            _add_profile(here, b, profile, v, near, room, unit.at_tau[q])
             best0 = _best(best0, unit.part[q, 0])
         if of_other:
             _fill_other(
@@ -448,22 +448,24 @@ def e_step(table, under, log_m0, log_m1, sums, nodes):
     nodes
         [U, Q, K] to be filled with the posterior probability of each node of M and of x; or empty.
     """
-    of, kind, group = under.of, table.of.kind, table.group
+    hypotheses, kind, group = under.of, table.of.kind, table.group
     n_units, n_m, size = table.of.x.shape
-    n_alt, of_nodes = of.alternatives.shape[0], nodes.shape[0] > 0
+    n_alt, of_nodes = hypotheses.alternatives.shape[0], nodes.shape[0] > 0
     room, unit = room_of(n_alt, size), _unit_of(n_m, n_alt, under.profile.shape[0], size)
     spike = np.empty(4)
-    broad = np.array([of.log_w, of.alternatives[0, 0], of.alternatives[0, 2]])
+    broad = np.array(
+        [hypotheses.log_w, hypotheses.alternatives[0, 0], hypotheses.alternatives[0, 2]]
+    )
     for u in range(n_units):
-        spike[0] = of.log_not_w
-        spike[1:] = of.e_beta[:, kind[u]]
+        spike[0] = hypotheses.log_not_w
+        spike[1:] = hypotheses.e_beta[:, kind[u]]
         _fill_unit(table, u, under, spike, broad, of_nodes, room, unit)
         log_m0[u], log_m1[u] = _add_unit(unit, under, kind[u], group[u], sums)
         if of_nodes:
-            held, scale = unit.nodes, unit.scale
+            masses, scale = unit.nodes, unit.scale
             for q in range(n_m):
                 for k in range(size):
-                    nodes[u, q, k] = scale[q, 0] * held[0, q, k] + scale[q, 1] * held[1, q, k]
+                    nodes[u, q, k] = scale[q, 0] * masses[0, q, k] + scale[q, 1] * masses[1, q, k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
@@ -475,20 +477,20 @@ def _at_least_tiny(values, part):
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _add_unit(unit, under, t, group, sums):
     """Return one unit's log m0 and log m1, and add to the sums of both steps."""
-    of, part, extra, scale = under.of, unit.part, unit.extra, unit.scale
+    hypotheses, part, extra, scale = under.of, unit.part, unit.extra, unit.scale
     whole, called, of_types = sums.of
-    n_m, log_m = part.shape[0], of.log_m
+    n_m, log_m = part.shape[0], hypotheses.log_m
     mass = np.empty((n_m, 2))
     log_masses(part, mass)
     log_m0 = _at_least_tiny(mass[:, 0], part[:, 0])
     log_m1 = _at_least_tiny(mass[:, 1], part[:, 1])
-    f1 = of.log_pi + log_m1
-    marginal = add_marginal(of.log_not_pi + log_m0, f1, whole)
+    f1 = hypotheses.log_pi + log_m1
+    marginal = add_marginal(hypotheses.log_not_pi + log_m0, f1, whole)
     moment = np.zeros(8)
     power = np.zeros(5)
     for q in range(n_m):
-        p0 = math.exp(mass[q, 0] + of.log_not_pi - marginal)
-        p1 = math.exp(mass[q, 1] + of.log_pi - marginal)
+        p0 = math.exp(mass[q, 0] + hypotheses.log_not_pi - marginal)
+        p1 = math.exp(mass[q, 1] + hypotheses.log_pi - marginal)
         w0, w1 = add_node(q, part, unit.z_alt, p0, p1, log_m, t, whole, called, of_types)
         scale[q, 0], scale[q, 1] = w0, w1
         raised = p0 + p1
@@ -502,9 +504,9 @@ def _add_unit(unit, under, t, group, sums):
     values, at_tau = np.empty(n_m), unit.at_tau
     for j in range(sums.profile.shape[0]):
         for q in range(n_m):
-            own = at_tau[q, j]
-            values[q] = part[q, 0, OFFSET] + math.log(own) if own > 0.0 else -np.inf
-        f0 = _at_least_tiny(values, part[:, 0]) + of.log_not_pi
+            near = at_tau[q, j]
+            values[q] = part[q, 0, OFFSET] + math.log(near) if near > 0.0 else -np.inf
+        f0 = _at_least_tiny(values, part[:, 0]) + hypotheses.log_not_pi
         top = max(f0, f1)
         sums.profile[j] += top + math.log(math.exp(f0 - top) + math.exp(f1 - top))
     return log_m0, log_m1

@@ -82,12 +82,12 @@ class CaseSums(Stats, kind="variants/two_groups.CaseSums"):
 
     def total(self, case: int) -> Any:
         """Return the sum of a case, or None where it has none."""
-        own = [branch.stats for branch in self.branches if branch.case == case]
-        if not own:
+        sums = [branch.stats for branch in self.branches if branch.case == case]
+        if not sums:
             return None
-        total = own.pop()
-        while own:
-            total = own.pop() + total
+        total = sums.pop()
+        while sums:
+            total = sums.pop() + total
         return total
 
     def by_case(self) -> dict[int, Any]:
@@ -178,26 +178,26 @@ class Several:
 
     def init(self, observed: CaseSums, rng: np.random.Generator) -> SeveralGlobal:
         """Return every case's start."""
-        found = observed.by_case()
-        return self._all(tuple(self.model.init(found[c], rng) for c in range(len(self.names))))
+        by_case = observed.by_case()
+        return self._all(tuple(self.model.init(by_case[c], rng) for c in range(len(self.names))))
 
     def restart(self, observed: CaseSums, before: Any, rng: np.random.Generator) -> SeveralGlobal:
         """Start every case near where an earlier fit left the case of its name, if it had one."""
         if not isinstance(before, SeveralGlobal):
             return self.init(observed, rng)
         known = dict(zip(before.names.tolist(), before.of, strict=True))
-        found = observed.by_case()
+        by_case = observed.by_case()
         return self._all(
             tuple(
-                self.model.restart(found[c], known[name], rng)
+                self.model.restart(by_case[c], known[name], rng)
                 if name in known
-                else self.model.init(found[c], rng)
+                else self.model.init(by_case[c], rng)
                 for c, name in enumerate(self.names)
             )
         )
 
-    def _all(self, of: tuple[BatchGlobal, ...]) -> SeveralGlobal:
-        return SeveralGlobal(np.array(self.names), of, EVERY, np.zeros(len(self.names), bool))
+    def _all(self, cases: tuple[BatchGlobal, ...]) -> SeveralGlobal:
+        return SeveralGlobal(np.array(self.names), cases, EVERY, np.zeros(len(self.names), bool))
 
     def local_step(self, q: SeveralGlobal, batch: OfCase, local: Table | None) -> Table | None:
         """Return the table of a partition whose case is fitted now, and of no other."""
@@ -207,12 +207,12 @@ class Several:
 
     def suff_stats(self, q: SeveralGlobal, batch: OfCase, local: Table) -> CaseSums:
         """Return the sums of the case's E-step where it is evaluated."""
-        own = q.of[batch.which]
+        q_case = q.of[batch.which]
         if q.active == EVERY:
-            local = self.model.local_step(own, batch.counts, None)
+            local = self.model.local_step(q_case, batch.counts, None)
         elif q.active != batch.which:
             return CaseSums()
-        return _leaf(batch, self.model.suff_stats(own, batch.counts, local))
+        return _leaf(batch, self.model.suff_stats(q_case, batch.counts, local))
 
     def global_step(self, q: SeveralGlobal, stats: CaseSums) -> SeveralGlobal:
         """Return every case's next parameters, unguarded."""
@@ -220,14 +220,14 @@ class Several:
         return replace(
             q,
             of=tuple(
-                self.model.global_step(own, sums[c]) if c in sums else own
-                for c, own in enumerate(q.of)
+                self.model.global_step(q_case, sums[c]) if c in sums else q_case
+                for c, q_case in enumerate(q.of)
             ),
         )
 
     def elbo(self, q: SeveralGlobal, stats: CaseSums) -> float:
         """Return the sum of the objectives of the cases that ``stats`` are of."""
-        return float(sum(self.model.elbo(q.of[c], own) for c, own in stats.by_case().items()))
+        return float(sum(self.model.elbo(q.of[c], sums) for c, sums in stats.by_case().items()))
 
     def algorithm(self, q: SeveralGlobal) -> Algorithm:
         """Evaluate every case's start, then fit one after another as each would be alone.
@@ -235,10 +235,10 @@ class Several:
         A case without a partition, as where a fit is tried on one alone, stays where it is.
         """
         sums, elbos = yield Phase(self._starts(q))
-        q = replace(q, converged=np.array([own is None for own in sums]))
-        for case, own in enumerate(sums):
-            if own is not None:
-                q, elbos = yield Phase(self._fit_case(q, elbos, case, own))
+        q = replace(q, converged=np.array([stats is None for stats in sums]))
+        for case, stats in enumerate(sums):
+            if stats is not None:
+                q, elbos = yield Phase(self._fit_case(q, elbos, case, stats))
         if not q.converged.all():
             yield Stop()
         return q
@@ -247,10 +247,10 @@ class Several:
         """Return every case's statistics and objective at its start."""
         stats = yield Evaluate(q)
         yield Show(q, self.elbo(q, stats), by_trace=False)
-        found = stats.by_case()
-        sums = tuple(found.get(case) for case in range(len(q.of)))
+        by_case = stats.by_case()
+        sums = tuple(by_case.get(case) for case in range(len(q.of)))
         pairs = zip(q.of, sums, strict=True)
-        elbos = [0.0 if s is None else float(self.model.elbo(own, s)) for own, s in pairs]
+        elbos = [0.0 if s is None else float(self.model.elbo(q_case, s)) for q_case, s in pairs]
         return sums, np.array(elbos)
 
     def _fit_case(self, q: SeveralGlobal, elbos: FloatArray, case: int, sums: Any) -> Algorithm:
@@ -264,8 +264,8 @@ class Several:
                 value = (q, elbos, sweeps, trace, request.value)
                 q, elbos, sweeps, trace, answer = yield Save(value)
             elif isinstance(request, Sweep):
-                one = replace(_with_case(q, case, request.q), active=case)
-                answer = (yield Sweep(one, request.again)).total(case)
+                moved = replace(_with_case(q, case, request.q), active=case)
+                answer = (yield Sweep(moved, request.again)).total(case)
                 sweeps += 1
             elif isinstance(request, Show):
                 if sweeps:  # the start was shown with the others
@@ -278,12 +278,12 @@ class Several:
 
 
 def _with_case(
-    q: SeveralGlobal, case: int, own: BatchGlobal, converged: bool = False
+    q: SeveralGlobal, case: int, q_case: BatchGlobal, converged: bool = False
 ) -> SeveralGlobal:
     """Return all cases with one's parameters, and whether its fit has converged."""
-    of = (*q.of[:case], own, *q.of[case + 1 :])
+    cases = (*q.of[:case], q_case, *q.of[case + 1 :])
     which = np.arange(len(q.of)) == case
-    return replace(q, of=of, converged=np.where(which, converged, q.converged))
+    return replace(q, of=cases, converged=np.where(which, converged, q.converged))
 
 
 def _leaf(batch: OfCase, stats: Stats) -> CaseSums:

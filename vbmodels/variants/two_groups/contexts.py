@@ -66,7 +66,7 @@ class Nested(NamedTuple):
 
 
 def nested_step(
-    at: FloatArray, score: FloatArray, information: FloatArray, mean: float, sd: float
+    current: FloatArray, score: FloatArray, information: FloatArray, mean: float, sd: float
 ) -> Nested:
     """Return the joint maximum over b_tc and b_t of a quadratic in b_tc with its priors.
 
@@ -82,8 +82,8 @@ def nested_step(
         b_0 and s_b.
     """
     square = CONTEXT_SD**2
-    kept = 1.0 / (1.0 + information * square)
-    own = (1.0 - kept) * at + kept * square * score
-    precision = (1.0 - kept).sum(axis=1) / square + 1.0 / sd**2
-    shift = (own.sum(axis=1) / square + mean / sd**2) / precision
-    return Nested(own + kept * shift[:, None], shift)
+    prior_weight = 1.0 / (1.0 + information * square)
+    target = (1.0 - prior_weight) * current + prior_weight * square * score
+    precision = (1.0 - prior_weight).sum(axis=1) / square + 1.0 / sd**2
+    shift = (target.sum(axis=1) / square + mean / sd**2) / precision
+    return Nested(target + prior_weight * shift[:, None], shift)

@@ -93,12 +93,12 @@ def _masses(z, tail, d):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def first_beyond(places, at):
-    """Return the index of the last place that is at most ``at``; 0 if there is none."""
+def first_beyond(places, limit):
+    """Return the index of the last place that is at most ``limit``; 0 if there is none."""
     low, high = 0, places.shape[0]
     while high - low > 1:
         middle = (low + high) // 2
-        if places[middle] <= at:
+        if places[middle] <= limit:
             low = middle
         else:
             high = middle
@@ -248,8 +248,8 @@ def widen(x, log_case, wide, log_far, far_slope):
             count = blocks_of(edges, mass, ends, height)
             for k in range(size):
                 # Blocks so far away that they add less than e^-23 of what the node's own adds.
-                own = height[first_beyond(ends[:count], here[k])]
-                reach = wide * math.sqrt(2.0 * (23.0 - math.log(max(own, _FLOOR))))
+                own_height = height[first_beyond(ends[:count], here[k])]
+                reach = wide * math.sqrt(2.0 * (23.0 - math.log(max(own_height, _FLOOR))))
                 low = first_beyond(ends[:count], here[k] - reach)
                 high = first_beyond(ends[:count], here[k] + reach) + 1
                 far_masses(ends[low : high + 1], here[k], wide, work)
@@ -272,13 +272,13 @@ def far_moments(x, log_far, far_slope, top, b, wide, far):
     zero, first, second = far[0], far[1], far[2]
     i = 0
     for k in range(size):
-        at = x[k] + b
-        while i < size - 2 and x[i + 1] <= at:
+        point = x[k] + b
+        while i < size - 2 and x[i + 1] <= point:
             i += 1
-        while i > 0 and x[i] > at:
+        while i > 0 and x[i] > point:
             i -= 1
         width = x[i + 1] - x[i]
-        f = (at - x[i]) / width
+        f = (point - x[i]) / width
         low, high = log_far[i], log_far[i + 1]
         left, right = far_slope[i] * width, far_slope[i + 1] * width
         rise = high - low

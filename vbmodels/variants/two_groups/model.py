@@ -182,14 +182,14 @@ class TwoGroups:
 
     def observe(self, batch: Counts | Units) -> Observed:
         """Return the reads behind the first guess of the error rates."""
-        of = of_fit(batch)
-        r, n = of.alt_reads.sum(axis=1), of.depth.sum(axis=1)
+        alleles = of_fit(batch)
+        r, n = alleles.alt_reads.sum(axis=1), alleles.depth.sum(axis=1)
         errors = (r < 0.1 * n) & (n > 0)
-        kind = of.kind[errors]
+        kind = alleles.kind[errors]
         return Observed(
-            np.bincount(kind, weighted(r, of)[errors], N_TYPES).astype(float),
-            np.bincount(kind, weighted(n, of)[errors], N_TYPES).astype(float),
-            float(weighted(of.depth[:, ~of.case].sum(axis=1), of).sum()),
+            np.bincount(kind, weighted(r, alleles)[errors], N_TYPES).astype(float),
+            np.bincount(kind, weighted(n, alleles)[errors], N_TYPES).astype(float),
+            float(weighted(alleles.depth[:, ~alleles.case].sum(axis=1), alleles).sum()),
         )
 
     def init(self, observed: Observed, rng: np.random.Generator) -> Global:
@@ -219,13 +219,13 @@ class TwoGroups:
         """Return the partition's table; it depends on the anchor only, so it is made once."""
         return local if local is not None else self.table(q, of_fit(batch))
 
-    def table(self, q: Global, of: Units, n_nodes: int | None = None) -> Table:
+    def table(self, q: Global, alleles: Units, n_nodes: int | None = None) -> Table:
         """Return the likelihoods of units, with nodes where ``q.anchor`` says."""
-        return tabulate(of, q.anchor, n_nodes)
+        return tabulate(alleles, q.anchor, n_nodes)
 
-    def rate_table(self, q: Global, of: Units) -> Table:
+    def rate_table(self, q: Global, alleles: Units) -> Table:
         """Return the likelihoods of units that `posterior.rates` reads."""
-        return TwoGroups.table(self, q, of)
+        return TwoGroups.table(self, q, alleles)
 
     def suff_stats(self, q: Global, batch: Counts | Units, local: Table) -> Sums:
         """Return the sums of the E-step, each unit's times its weight."""
@@ -331,6 +331,6 @@ def of_fit(batch: Counts | Units) -> Units:
     return (batch if isinstance(batch, Units) else units(batch.sample())).by_weight()
 
 
-def weighted(value: IntArray, of: Units) -> IntArray | FloatArray:
+def weighted(value: IntArray, alleles: Units) -> IntArray | FloatArray:
     """Return a number of every unit times the unit's weight."""
-    return value if of.weight is None else value * of.weight
+    return value if alleles.weight is None else value * alleles.weight

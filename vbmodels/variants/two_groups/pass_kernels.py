@@ -54,7 +54,7 @@ def log_rates(x, lmu, lnu):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def survival_places(x, n, place, basis):
+def survival_places(x, n, interval, basis):
     """Fill the table's interval of every node and the cubic Hermite basis [4, K] there.
 
     The table has ``n`` nodes, uniform in u = asinh(x / 2); basis functions are of the value
@@ -64,11 +64,11 @@ def survival_places(x, n, place, basis):
     for k in range(x.shape[0]):
         half = 0.5 * abs(x[k])
         u = log(half + math.sqrt(1.0 + half * half))
-        at = ((u if x[k] >= 0.0 else -u) + _ENDS) / step
-        at = min(max(at, 0.0), n - 1.000001)
-        left = math.floor(at)
-        f = at - left
-        place[k] = int(left)
+        position = ((u if x[k] >= 0.0 else -u) + _ENDS) / step
+        position = min(max(position, 0.0), n - 1.000001)
+        left = math.floor(position)
+        f = position - left
+        interval[k] = int(left)
         square = f * f
         cube = square * f
         basis[2, k] = 3.0 * square - 2.0 * cube
@@ -78,12 +78,12 @@ def survival_places(x, n, place, basis):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def inverse_survival(place, basis, table, inverse):
+def inverse_survival(interval, basis, table, inverse):
     """Fill 1 / S at every node; ``table`` is [n, 2]: log S and its slope in u."""
-    size = place.shape[0]
+    size = interval.shape[0]
     of_left, of_slope, of_right, of_last = basis[0], basis[1], basis[2], basis[3]
     for k in range(size):
-        i = place[k]
+        i = interval[k]
         value = of_left[k] * table[i, 0] + of_slope[k] * table[i, 1]
         inverse[k] = value + of_right[k] * table[i + 1, 0] + of_last[k] * table[i + 1, 1]
     for k in range(size):
@@ -160,18 +160,18 @@ def log_alternatives(log_weight, log_case, lmu, lnu, alternatives, g):
     for c in range(n_alt):
         a, b = alternatives[c, 0], alternatives[c, 1]
         shift = alternatives[c, 3] - alternatives[c, 2]
-        of = g[c]
+        values = g[c]
         for k in range(size):
-            of[k] = log_weight[k] + log_case[k] + a * lmu[k] + b * lnu[k] + shift
-        top = max(top, _largest(of))
+            values[k] = log_weight[k] + log_case[k] + a * lmu[k] + b * lnu[k] + shift
+        top = max(top, _largest(values))
     for c in range(n_alt):
         # A peak's tails lie below the broad component's, which is never cut off.
         least = _NEGLIGIBLE if c else _LEAST
-        of = g[c]
+        values = g[c]
         for k in range(size):
-            off = of[k] - top
+            off = values[k] - top
             value = exp(off)
-            of[k] = value if off > least else 0.0
+            values[k] = value if off > least else 0.0
     return top
 
 
@@ -194,7 +194,7 @@ def _fill_part(rates, lmu, lnu, tails, weights, offsets, part):
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _fill_unit(x, log_weight, log_case, log_control, under, spike, broad, room, part, z_alt):
     """Fill a unit's masses of H0 and H1 [Q, 2, 5] and of the alternatives [Q, n_alt]."""
-    rates, g, lmu, lnu, above, inverse, tails, weights, place, basis = room
+    rates, g, lmu, lnu, above, inverse, tails, weights, interval, basis = room
     alternatives, survival, restricted = under.alternatives, under.survival, under.restricted
     log_p, cumulative = under.log_p, under.cumulative
     size = x.shape[1]
@@ -205,7 +205,7 @@ def _fill_unit(x, log_weight, log_case, log_control, under, spike, broad, room, 
         )
         top_g = log_alternatives(log_weight[q], log_case[q], lmu, lnu, alternatives, g)
         if restricted:
-            survival_places(x[q], survival.shape[1], place, basis)
+            survival_places(x[q], survival.shape[1], interval, basis)
         for k in range(size):
             tails[k] = 0.0
             weights[k] = rates[0, k] + rates[1, k]
@@ -213,7 +213,7 @@ def _fill_unit(x, log_weight, log_case, log_control, under, spike, broad, room, 
             whole = total(g[c])
             if restricted and whole > 0.0:
                 sinc_above(g[c], cumulative, above)
-                inverse_survival(place, basis, survival[c], inverse)
+                inverse_survival(interval, basis, survival[c], inverse)
                 for k in range(size):
                     above[k] *= inverse[k]
             else:

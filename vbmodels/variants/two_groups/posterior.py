@@ -47,7 +47,7 @@ class Rate:
     quantiles: FloatArray
 
 
-def log_bayes_factors(model: TwoGroups, q: Global, of: Units) -> FloatArray:
+def log_bayes_factors(model: TwoGroups, q: Global, alleles: Units) -> FloatArray:
     """Return the log Bayes factor of every unit, [U], some units' tables at a time.
 
     An allele that is no more frequent in the case than the control's, with the shift of its type,
@@ -59,21 +59,21 @@ def log_bayes_factors(model: TwoGroups, q: Global, of: Units) -> FloatArray:
     ----------
     model, q
         The fitted model.
-    of
+    alleles
         The units.
     """
-    at = model.anchored(q)
-    gain = gains(at, of) | (model.sense == "either")
-    score = np.empty(len(of))
+    anchored = model.anchored(q)
+    gain = gains(anchored, alleles) | (model.sense == "either")
+    score = np.empty(len(alleles))
     for member, n_nodes in ((gain, quadrature.N_NODES), (~gain, COARSE)):
         which = np.flatnonzero(member)
-        for some in np.split(which, range(_CHUNK, len(which), _CHUNK)):
-            table = model.table(at, of.take(some), n_nodes)
+        for chunk in np.split(which, range(_CHUNK, len(which), _CHUNK)):
+            table = model.table(anchored, alleles.take(chunk), n_nodes)
             if model.sense == "germline":
-                score[some] = _beyond_errors(model, at, table)
+                score[chunk] = _beyond_errors(model, anchored, table)
                 continue
-            log_m0, log_m1, _ = model.e_step(at, table)
-            score[some] = log_m1 - log_m0
+            log_m0, log_m1, _ = model.e_step(anchored, table)
+            score[chunk] = log_m1 - log_m0
     return score
 
 
@@ -90,16 +90,16 @@ def _beyond_errors(model: TwoGroups, q: Global, table: Table) -> FloatArray:
     return log_m1 - log_m0
 
 
-def test_scores(model: TwoGroups, q: Global, of: Units) -> tuple[FloatArray, BoolArray]:
+def test_scores(model: TwoGroups, q: Global, alleles: Units) -> tuple[FloatArray, BoolArray]:
     """Return the log Bayes factor of every unit, and whether it is of the case alone, both [U].
 
     It is where the control has no reads.
     """
-    alone = ~of.case.all() & (of.depth[:, ~of.case].sum(axis=1) == 0)
-    score = np.empty(len(of))
-    at, other = np.flatnonzero(alone), np.flatnonzero(~alone)
-    score[other] = log_bayes_factors(model, q, of.take(other))
-    score[at] = log_bayes_factors(*without_control(model, q), of.take(at))
+    alone = ~alleles.case.all() & (alleles.depth[:, ~alleles.case].sum(axis=1) == 0)
+    score = np.empty(len(alleles))
+    rows, other = np.flatnonzero(alone), np.flatnonzero(~alone)
+    score[other] = log_bayes_factors(model, q, alleles.take(other))
+    score[rows] = log_bayes_factors(*without_control(model, q), alleles.take(rows))
     return score, alone
 
 
@@ -122,13 +122,14 @@ def without_control(model: TwoGroups, q: Global) -> tuple[TwoGroups, Global]:
     )
 
 
-def gains(q: Global, of: Units) -> BoolArray:
+def gains(q: Global, alleles: Units) -> BoolArray:
     """Return whether the case shows more of an allele than the shifted control, [U]."""
     case, control = (
-        of.alt_reads[:, own].sum(axis=1) / np.maximum(of.depth[:, own].sum(axis=1), 1)
-        for own in (of.case, ~of.case)
+        alleles.alt_reads[:, sample].sum(axis=1)
+        / np.maximum(alleles.depth[:, sample].sum(axis=1), 1)
+        for sample in (alleles.case, ~alleles.case)
     )
-    shift = q.shifts[q.group(of)] if isinstance(q, BatchGlobal) else 0.0
+    shift = q.shifts[q.group(alleles)] if isinstance(q, BatchGlobal) else 0.0
     return np.asarray(case > control * np.exp(shift))
 
 
@@ -146,17 +147,17 @@ def rates(
     levels
         [L] of the quantiles.
     """
-    found = np.empty((len(table), 2, 2 + len(levels)))
+    out = np.empty((len(table), 2, 2 + len(levels)))
     if isinstance(model, BatchNull) and isinstance(q, BatchGlobal):
-        under, at = model.shifted(q, np.empty(0)), model.with_panel_likelihood(q, table)
-        kernels.batch_posteriors(at.grids, q.group(at), under, np.array(levels), found)
-        return _rates(found)
-    kernels.posteriors(table.grids, model.hypotheses(q, table.x.shape[2]), np.array(levels), found)
-    return _rates(found)
+        under, panel = model.shifted(q, np.empty(0)), model.with_panel_likelihood(q, table)
+        kernels.batch_posteriors(panel.grids, q.group(panel), under, np.array(levels), out)
+        return _rates(out)
+    kernels.posteriors(table.grids, model.hypotheses(q, table.x.shape[2]), np.array(levels), out)
+    return _rates(out)
 
 
-def _rates(found: FloatArray) -> tuple[Rate, Rate]:
-    case, control = (Rate(f[:, 0], f[:, 1], expit(f[:, 2:])) for f in found.swapaxes(0, 1))
+def _rates(out: FloatArray) -> tuple[Rate, Rate]:
+    case, control = (Rate(f[:, 0], f[:, 1], expit(f[:, 2:])) for f in out.swapaxes(0, 1))
     return case, control
 
 
@@ -227,22 +228,22 @@ def least_reads(
     low = np.zeros(len(kind), np.int64)  # is not called
     high = np.minimum(_FIRST, most)
     open_ = np.flatnonzero(most > 0)
-    found = np.full(len(kind), -1, np.int64)
+    fewest = np.full(len(kind), -1, np.int64)
     while len(open_):
         yes = called(high[open_], open_)
-        found[open_[yes]] = high[open_[yes]]
+        fewest[open_[yes]] = high[open_[yes]]
         open_ = open_[~yes]
         low[open_] = high[open_]
         open_ = open_[high[open_] < most[open_]]
         high[open_] = np.minimum(2 * high[open_], most[open_])
-    open_ = np.flatnonzero(found > low + 1)
+    open_ = np.flatnonzero(fewest > low + 1)
     while len(open_):
-        middle = (low[open_] + found[open_]) // 2
+        middle = (low[open_] + fewest[open_]) // 2
         yes = called(middle, open_)
-        found[open_[yes]] = middle[yes]
+        fewest[open_[yes]] = middle[yes]
         low[open_[~yes]] = middle[~yes]
-        open_ = open_[found[open_] > low[open_] + 1]
-    return found
+        open_ = open_[fewest[open_] > low[open_] + 1]
+    return fewest
 
 
 def _spread(total: IntArray, over: int) -> IntArray:

@@ -37,24 +37,24 @@ _NO_MASS = 1e-10  # a grid with less does not move a quantile
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _mixture_cdf(at, x, cdf, density, least):
+def _mixture_cdf(point, x, cdf, density, least):
     total = 0.0
     n_m, size = x.shape
     for q in range(n_m):
-        if at <= x[q, 0] or cdf[q, size - 1] < least:
+        if point <= x[q, 0] or cdf[q, size - 1] < least:
             continue
-        if at >= x[q, size - 1]:
+        if point >= x[q, size - 1]:
             total += cdf[q, size - 1]
             continue
         low, high = 0, size - 1
         while high - low > 1:
             middle = (low + high) // 2
-            if x[q, middle] <= at:
+            if x[q, middle] <= point:
                 low = middle
             else:
                 high = middle
         width = x[q, high] - x[q, low]
-        f = (at - x[q, low]) / width
+        f = (point - x[q, low]) / width
         v0, v1 = cdf[q, low], cdf[q, high]
         s0, s1 = density[q, low] * width, density[q, high] * width
         value = (
@@ -78,27 +78,27 @@ def mixture_quantiles(x, cdf, density, levels, result):
         f_low = -target
         f_high = whole - target
         side = 0
-        at = low
+        point = low
         for attempt in range(100):
             # Illinois, with a bisection every fourth step: tails are hundreds long.
             if attempt % 4 == 3:
-                at = 0.5 * (low + high)
+                point = 0.5 * (low + high)
             else:
-                at = low - f_low * (high - low) / (f_high - f_low)
-            value = _mixture_cdf(at, x, cdf, density, least) - target
+                point = low - f_low * (high - low) / (f_high - f_low)
+            value = _mixture_cdf(point, x, cdf, density, least) - target
             if value <= 0.0:
-                low, f_low = at, value
+                low, f_low = point, value
                 if side == -1:
                     f_high *= 0.5
                 side = -1
             else:
-                high, f_high = at, value
+                high, f_high = point, value
                 if side == 1:
                     f_low *= 0.5
                 side = 1
             if abs(value) < 1e-7 * whole or high - low < 1e-7:
                 break
-        result[i] = at
+        result[i] = point
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
@@ -109,7 +109,7 @@ def _add_hypotheses(unit, under, spike, broad, backward, work, out):
     Returns the logs of what H0's and H1's are relative to.
     """
     x, log_weight, log_case, log_control = unit
-    lmu, lnu, rates, g, above, inverse, f, place, basis = work
+    lmu, lnu, rates, g, above, inverse, f, interval, basis = work
     alternatives, survival = under.alternatives, under.survival
     restricted, cumulative = under.restricted, under.cumulative
     size = x.shape[0]
@@ -122,12 +122,12 @@ def _add_hypotheses(unit, under, spike, broad, backward, work, out):
         out[1, k] = 0.0
         out[3, k] = 0.0
     if restricted:
-        survival_places(x, survival.shape[1], place, basis)
+        survival_places(x, survival.shape[1], interval, basis)
     of_f = total(f)
     for c in range(g.shape[0]):
         whole = total(g[c])
         if restricted and whole > 0.0:
-            inverse_survival(place, basis, survival[c], inverse)
+            inverse_survival(interval, basis, survival[c], inverse)
             sinc_above(g[c], cumulative, above)
             for k in range(size):
                 out[3, k] += f[k] * above[k] * inverse[k]
@@ -245,44 +245,49 @@ def _add_batch_null(here, edges, a, case, b, under, work, out):
         centre = here[k] + b
         low, high = reach_of(edges, centre, under.tau)
         near_masses(edges[low : high + 1], centre, under.tau, work)
-        found = 0.0
+        added = 0.0
         for i in range(low, high):
             value = (1.0 - under.v) * a[k] * case[i] * row[i - low]
             out[0, i] += value
-            found += value
+            added += value
         far_masses(edges, centre, under.wide, work)
         for i in range(size):
             value = under.v * a[k] * case[i] * row[i]
             out[0, i] += value
-            found += value
-        out[2, k] += found
+            added += value
+        out[2, k] += added
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _add_batch_alternatives(here, b, of, a, room, back, out):
+def _add_batch_alternatives(here, b, hypotheses, a, room, back, out):
     """Add H1's masses of the case to out[1] and of the control to out[3].
 
     ``back`` is room of [K] for cells, parts and a density: where the case's nodes less b lie.
     """
     size = here.shape[0]
     back_cell, back_part, cut = back
-    at, edges, g, above, inverse = room.at, room.edges, room.g, room.above, room.inverse
-    cell, within, width, place, basis = (
+    places, edges, g, above, inverse = room.at, room.edges, room.g, room.above, room.inverse
+    cell, within, width, interval, basis = (
         room.cell,
         room.within,
         room.inverse_width,
         room.place,
         room.basis,
     )
-    survive, slope, survival, restricted = room.survive, room.slope, of.survival, of.restricted
+    survive, slope, survival, restricted = (
+        room.survive,
+        room.slope,
+        hypotheses.survival,
+        hypotheses.restricted,
+    )
     if restricted:
         for k in range(size):
-            at[k] = here[k] + b
-        survival_places(at, survival.shape[1], place, basis)
-        cells_of(edges, at, cell, within, width)
+            places[k] = here[k] + b
+        survival_places(places, survival.shape[1], interval, basis)
+        cells_of(edges, places, cell, within, width)
         for k in range(size):
-            at[k] = here[k] - b
-        cells_of(edges, at, back_cell, back_part, width)
+            places[k] = here[k] - b
+        cells_of(edges, places, back_cell, back_part, width)
     for c in range(g.shape[0]):
         whole = total(g[c])
         if whole <= 0.0:
@@ -293,7 +298,7 @@ def _add_batch_alternatives(here, b, of, a, room, back, out):
                 out[3, k] += a[k] * whole
                 out[1, k] += g[c, k] * everything
             continue
-        inverse_survival(place, basis, survival[c], inverse)
+        inverse_survival(interval, basis, survival[c], inverse)
         above_at(cell, within, width, g[c], above, survive, slope)
         for k in range(size):
             cut[k] = a[k] * inverse[k]
@@ -312,20 +317,20 @@ def batch_posteriors(table, group, under, levels, result):
     shifts each unit has.
     """
     x, log_weight, log_case, log_control, kind = table
-    of, alternatives = under.of, under.of.alternatives
+    hypotheses, alternatives = under.of, under.of.alternatives
     n_units, n_m, size = x.shape
     room = room_of(alternatives.shape[0], size)
     rates, lmu, lnu, a = room.rates, room.lmu, room.lnu, np.empty(size)
     back = (np.empty(size, np.int64), np.empty(size), np.empty(size))
     spike = np.empty(4)
-    broad = np.array([of.log_w, alternatives[0, 0], alternatives[0, 2]])
+    broad = np.array([hypotheses.log_w, alternatives[0, 0], alternatives[0, 2]])
     parts, offsets = np.empty((n_m, 4, size)), np.empty((n_m, 2))
     mu, mass, cdf = np.empty((n_m, size)), np.empty((n_m, size)), np.empty((n_m, size))
-    backward = of.cumulative[::-1].copy()
+    backward = hypotheses.cumulative[::-1].copy()
     for u in range(n_units):
         b = under.shift[group[u]]
-        spike[0] = of.log_not_w
-        spike[1:] = of.e_beta[:, kind[u]]
+        spike[0] = hypotheses.log_not_w
+        spike[1:] = hypotheses.e_beta[:, kind[u]]
         parts[:] = 0.0
         for q in range(n_m):
             here, out = x[u, q], parts[q]
@@ -341,7 +346,7 @@ def batch_posteriors(table, group, under, levels, result):
             top_g = log_alternatives(
                 log_weight[u, q], log_case[u, q], lmu, lnu, alternatives, room.g
             )
-            offsets[q, 0] = of.log_not_pi + of.log_p[q] + top + top_case
-            offsets[q, 1] = of.log_pi + of.log_p[q] + top + top_g
-            _add_batch_alternatives(here, b, of, a, room, back, out)
+            offsets[q, 0] = hypotheses.log_not_pi + hypotheses.log_p[q] + top + top_case
+            offsets[q, 1] = hypotheses.log_pi + hypotheses.log_p[q] + top + top_g
+            _add_batch_alternatives(here, b, hypotheses, a, room, back, out)
         mix(x[u], log_weight[u], parts, offsets, mu, levels, backward, mass, cdf, result[u])

@@ -111,10 +111,10 @@ class Table(State, kind="variants/two_groups.Table"):
         assert self.weight is not None
         ends = np.flatnonzero(np.diff(self.weight)) + 1
         for start, stop in pairwise([0, *ends.tolist(), len(self)]):
-            some: dict[str, Any] = {
+            arrays: dict[str, Any] = {
                 k: v[start:stop] for k, v in vars(self).items() if isinstance(v, np.ndarray)
             }
-            yield replace(self, **some), float(self.weight[start])
+            yield replace(self, **arrays), float(self.weight[start])
 
 
 def tabulate(

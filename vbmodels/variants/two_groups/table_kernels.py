@@ -111,13 +111,13 @@ def _stretch_nodes(x, centres, scales, work):
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _predict(centres, scales, low, high, step, x):
     """Fill x with nodes near their places, one after the other by midpoint steps."""
-    at = low
+    node = low
     x[0] = low
     for k in range(1, x.shape[0]):
-        density = _stretch(at, centres, scales)[1]
-        middle = _stretch(at + 0.5 * step / density, centres, scales)[1]
-        at = min(at + step / middle, high)
-        x[k] = at
+        density = _stretch(node, centres, scales)[1]
+        middle = _stretch(node + 0.5 * step / density, centres, scales)[1]
+        node = min(node + step / middle, high)
+        x[k] = node
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
