@@ -5,6 +5,7 @@ It computes in this process, on local workers, or on a running cluster.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -68,7 +69,11 @@ def computing(settings: ComputeSettings, threads: int = 1) -> Iterator[Compute]:
     This process, where it computes, has so many threads.
     """
     if settings.workers is None and settings.scheduler is None:
-        yield LocalCompute(threads)
+        gc.freeze()  # what is there now is not looked through again for each partition
+        try:
+            yield LocalCompute(threads)
+        finally:
+            gc.unfreeze()
         return
     from flows.fit.connect import connect
 

@@ -69,6 +69,10 @@ class KeywordBatch(State, kind="keywords.KeywordBatch"):
         """[W, P] what x holds, or would if it were not coded; columns lie in one piece."""
         return np.asfortranarray(self.x) if self.coded is None else self.coded.dense()
 
+    def features_of(self, rows: IntArray) -> FloatArray:
+        """Return ``features`` of some of the words."""
+        return self.x[rows] if self.coded is None else self.coded.dense(rows)
+
     @property
     def unseen(self) -> BoolArray:
         """[D] ``unlabelled``, as an array."""
@@ -136,9 +140,7 @@ class KeywordBatch(State, kind="keywords.KeywordBatch"):
 
         Those of the columns ``without`` are 0.
         """
-        features = self.features.copy("F")
-        features[:, [i for i in without if i < features.shape[1]]] = 0.0
-        coded = CodedFeatures.of(features)
+        coded = CodedFeatures.of(self.features, without)
         return replace(self.without_graphs(), x=self.x[:, :0].copy(), coded=coded)
 
     def adjacency(self, d: int) -> FloatArray:

@@ -57,12 +57,19 @@ _WORD = rf"""
     )?
 """
 _BLANKS = re.compile(r"[ \t]{2,}")
-_TOKEN = re.compile(
-    rf"""
-    (?P<gap> \s*\n\s*\n\s* | \s*\n[ \t]*[-*•‣▪–][ \t]+ | \f )
+_GAP = r"(?P<gap> \s*\n\s*\n\s* | \s*\n[ \t]*[-*•‣▪–][ \t]+ | \f )"
+_RARE = rf"""
   | (?:RT\s+)?(?<!\w)@\w+              # whom a message is to
   | (?:https?|ftp)://\S+ | www\.\S+ | [\w.+-]{{1,64}}@[\w-]+(?:\.[\w-]+)+
   | (?<!{_W})(?i:{_ELIDED})[{_QUOTES}](?={_W})   # l'eau
+"""
+_OF_RARE = re.compile(rf"[@{_QUOTES}]|://|www\.")
+"""What a text has that has a token of these."""
+_TOKEN, _COMMON_TOKEN = (
+    re.compile(
+        rf"""
+    {_GAP}
+  {rare}
   | (?:[^\W\d_]\.){{2,}}                    # e.g., U.S.
   | {_SPECIES}(?!{_W})                      # E. coli
   | {_WORD}
@@ -70,7 +77,9 @@ _TOKEN = re.compile(
   | \.\.+
   | [^\s]
     """,
-    re.VERBOSE,
+        re.VERBOSE,
+    )
+    for rare in (_RARE, "")
 )
 _ENDS = frozenset(".!?…‽。！？｡．؟۔।॥။።፧។៕᠃᠉‼⁇⁈⁉")
 _CLOSING = frozenset("\"'”’»)]」』）")
@@ -137,7 +146,8 @@ def split_sentences(
     sentences: list[list[str]] = []
     tokens: list[str] = []
     ended = False
-    for found in _TOKEN.finditer(text):
+    tokens_of = _COMMON_TOKEN if _OF_RARE.search(text) is None else _TOKEN
+    for found in tokens_of.finditer(text):
         token = found[0]
         if found.lastgroup == "gap":
             if tokens:
