@@ -254,7 +254,8 @@ def e_step(table, under, log_m0, log_m1, sums):
     part, z_alt = np.empty((n_m, 2, 5)), np.empty((n_m, n_alt))
     for u in range(n_units):
         spike[0] = under.log_not_w
-        spike[1:] = under.e_beta[:, kind[u]]
+        for i in range(3):
+            spike[i + 1] = under.e_beta[i, kind[u]]
         _fill_unit(
             x[u], log_weight[u], log_case[u], log_control[u], under, spike, broad, room, part, z_alt
         )

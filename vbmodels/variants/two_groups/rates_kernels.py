@@ -176,7 +176,8 @@ def posteriors(table, under, levels, result):
     backward = cumulative[::-1].copy()
     for u in range(n_units):
         spike[0] = under.log_not_w
-        spike[1:] = under.e_beta[:, kind[u]]
+        for i in range(3):
+            spike[i + 1] = under.e_beta[i, kind[u]]
         for q in range(n_m):
             unit = (x[u, q], log_weight[u, q], log_case[u, q], log_control[u, q])
             top0, top1 = _add_hypotheses(unit, under, spike, broad, backward, work, parts[q])
@@ -325,7 +326,8 @@ def batch_posteriors(table, group, under, levels, result):
     for u in range(n_units):
         b = under.shift[group[u]]
         spike[0] = of.log_not_w
-        spike[1:] = of.e_beta[:, kind[u]]
+        for i in range(3):
+            spike[i + 1] = of.e_beta[i, kind[u]]
         parts[:] = 0.0
         for q in range(n_m):
             here, out = x[u, q], parts[q]
