@@ -36,7 +36,7 @@ from vbmodels.variants.two_groups.pass_kernels import (
 _NO_MASS = 1e-10  # a grid with less does not move a quantile
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _mixture_cdf(at, x, cdf, density, least):
     total = 0.0
     n_m, size = x.shape
@@ -67,7 +67,7 @@ def _mixture_cdf(at, x, cdf, density, least):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def mixture_quantiles(x, cdf, density, levels, result):
     """Fill quantiles [L] of x from CDFs on nodes [Q, K]."""
     whole = cdf[:, -1].sum()
@@ -101,7 +101,7 @@ def mixture_quantiles(x, cdf, density, levels, result):
         result[i] = at
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _add_hypotheses(unit, under, spike, broad, backward, work, out):
     """Fill ``out`` [4, K]: H0 and H1 of the case, H0 and H1 of the control.
 
@@ -231,7 +231,7 @@ def mix(x, log_weight, parts, offsets, mu, levels, backward, mass, cdf, result):
         mixture_quantiles(x, cdf, mass, levels, result[side, 2:])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _add_batch_null(here, edges, a, case, b, under, work, out):
     """Add H0's masses of the case to out[0] and of the control to out[2].
 
@@ -259,7 +259,7 @@ def _add_batch_null(here, edges, a, case, b, under, work, out):
         out[2, k] += found
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _add_batch_alternatives(here, b, of, a, room, back, out):
     """Add H1's masses of the case to out[1] and of the control to out[3].
 
