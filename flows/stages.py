@@ -12,6 +12,7 @@ A Prefect user composes them, and changes what a task has::
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cached_property, partial, update_wrapper
@@ -162,6 +163,10 @@ def _start(run: Run) -> None:
     if slower := advice(run):
         run.events.say(slower)
     with ExitStack() as opened:  # all of it or nothing, so that a second attempt can begin again
+        if "numba" in sys.modules:
+            from vbmodels.core.cached_kernels import announcing
+
+            opened.enter_context(announcing(run.events.say))
         compute = opened.enter_context(computing(run.options, run.threads))
         if not run.is_resume:
             storage.own(run.paths.root, RUN)

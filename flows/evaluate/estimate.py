@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from scipy.optimize import brentq
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
@@ -138,6 +137,7 @@ def auroc_interval(auroc: float, positives: float, negatives: float) -> tuple[fl
 
     It is of some width at areas of 0 and 1 also, where a bootstrap is of none.
     """
+    from scipy.optimize import brentq
 
     def beyond(t: float) -> float:
         n = (positives + negatives) / 2.0 - 1.0

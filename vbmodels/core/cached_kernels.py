@@ -8,7 +8,7 @@ bits than a process with an empty cache.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numba
@@ -52,6 +52,26 @@ class _Timed(event.Listener):  # type: ignore[misc]
     def on_end(self, event: Any) -> None:
         self._depth -= 1
         self.seconds += 0.0 if self._depth else self.clock() - self._began
+
+
+class _First(event.Listener):  # type: ignore[misc]
+    """Says once that something is compiled."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.waiting = [say]
+
+    def on_start(self, event: Any) -> None:
+        while self.waiting:
+            self.waiting.pop()("compiling kernels, once")
+
+    def on_end(self, event: Any) -> None:
+        """Say nothing more."""
+
+
+def announcing(say: Callable[[str], None]) -> AbstractContextManager[Any]:
+    """Say, when the first kernel is compiled meanwhile, that kernels are."""
+    found: AbstractContextManager[Any] = event.install_listener("numba:compile", _First(say))
+    return found
 
 
 @contextmanager

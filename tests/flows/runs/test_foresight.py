@@ -23,7 +23,7 @@ from flows.records.runs import Dropped, open_run, total_dropped
 from flows.runs import checking
 from tests.flows.bags.bag_files import instances, written
 from tests.flows.commands import run
-from vbmodels.core.cached_kernels import compiling
+from vbmodels.core.cached_kernels import announcing, compiling
 
 KEYS = {"error", "exit", "faults", "warnings"}
 
@@ -290,6 +290,15 @@ def test_kernels_that_are_compiled_are_no_part_of_the_estimate():
         numba.njit(lambda x: x + 1.0)(1.0)
         taken = time.process_time() - began
     assert 0.0 < seconds() <= taken
+
+
+def test_a_run_that_compiles_kernels_says_so_once():
+    said = []
+    with announcing(said.append):
+        numba.njit(lambda x: x + 1)(1)
+        numba.njit(lambda x: x + 2)(2)
+    numba.njit(lambda x: x + 3)(3)
+    assert said == ["compiling kernels, once"]
 
 
 def test_the_estimate_counts_all_sweeps_of_a_small_fit_and_the_rest(tmp_path, capsys, timed):
