@@ -5,7 +5,6 @@ It computes in this process, on local workers, or on a running cluster.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -69,11 +68,7 @@ def computing(settings: ComputeSettings, threads: int = 1) -> Iterator[Compute]:
     This process, where it computes, has so many threads.
     """
     if settings.workers is None and settings.scheduler is None:
-        gc.freeze()  # what is there now is not looked through again for each partition
-        try:
-            yield LocalCompute(threads)
-        finally:
-            gc.unfreeze()
+        yield LocalCompute(threads)
         return
     from flows.fit.connect import connect
 

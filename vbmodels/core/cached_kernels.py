@@ -8,7 +8,7 @@ bits than a process with an empty cache.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import numba
@@ -40,12 +40,16 @@ def _cache_file(function: Any) -> Any:
 
 
 class _Timed(event.Listener):  # type: ignore[misc]
-    """Adds up the seconds of what is compiled, by a clock."""
+    """Adds up the seconds of what is compiled, by a clock; says once that something is."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], say: Callable[[str], None] | None) -> None:
         self.clock, self.seconds, self._began, self._depth = clock, 0.0, 0.0, 0
+        self._say = say
 
     def on_start(self, event: Any) -> None:
+        if self._say is not None:
+            self._say("compiling kernels, once")
+            self._say = None
         self._began = self._began if self._depth else self.clock()
         self._depth += 1
 
@@ -54,29 +58,14 @@ class _Timed(event.Listener):  # type: ignore[misc]
         self.seconds += 0.0 if self._depth else self.clock() - self._began
 
 
-class _First(event.Listener):  # type: ignore[misc]
-    """Says once that something is compiled."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self.waiting = [say]
-
-    def on_start(self, event: Any) -> None:
-        while self.waiting:
-            self.waiting.pop()("compiling kernels, once")
-
-    def on_end(self, event: Any) -> None:
-        """Say nothing more."""
-
-
-def announcing(say: Callable[[str], None]) -> AbstractContextManager[Any]:
-    """Say, when the first kernel is compiled meanwhile, that kernels are."""
-    found: AbstractContextManager[Any] = event.install_listener("numba:compile", _First(say))
-    return found
-
-
 @contextmanager
-def compiling(clock: Callable[[], float]) -> Iterator[Callable[[], float]]:
-    """Yield what returns the seconds, by a clock, that kernels have been compiled for since."""
-    timed = _Timed(clock)
+def compiling(
+    clock: Callable[[], float], say: Callable[[str], None] | None = None
+) -> Iterator[Callable[[], float]]:
+    """Yield what returns the seconds, by a clock, that kernels have been compiled for since.
+
+    ``say`` is given a line when the first of them is.
+    """
+    timed = _Timed(clock, say)
     with event.install_listener("numba:compile", timed):
         yield lambda: timed.seconds

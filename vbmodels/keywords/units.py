@@ -69,10 +69,6 @@ class KeywordBatch(State, kind="keywords.KeywordBatch"):
         """[W, P] what x holds, or would if it were not coded; columns lie in one piece."""
         return np.asfortranarray(self.x) if self.coded is None else self.coded.dense()
 
-    def features_of(self, rows: IntArray) -> FloatArray:
-        """Return ``features`` of some of the words."""
-        return self.x[rows] if self.coded is None else self.coded.dense(rows)
-
     @property
     def unseen(self) -> BoolArray:
         """[D] ``unlabelled``, as an array."""

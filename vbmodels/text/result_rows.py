@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -64,11 +64,6 @@ class JoinedTexts(Sequence[str]):
         if (text := self.otherwise.get(row)) is not None:
             return text
         return " ".join([self.parts[i] for i in self.numbers[row].tolist() if i >= 0])
-
-    def __iter__(self) -> Iterator[str]:
-        rows = zip(*self.numbers.T.tolist(), strict=True)  # no list of each row is kept
-        joined = (" ".join([self.parts[i] for i in row if i >= 0]) for row in rows)
-        return (self.otherwise.get(i, text) for i, text in enumerate(joined))
 
     def with_others(self, others: Sequence[str], order: IntArray) -> Self:
         """Return these and others in another order, of which both together have the numbers."""
@@ -140,27 +135,6 @@ def written(
         tokens.position[spans.first].astype(np.int64),
         spans.count,
     )
-
-
-def occurring_forms(
-    spans: Spans, marks: Marks, forms: Sequence[str], phrases: IntArray
-) -> dict[int, list[str]]:
-    """Return the distinct forms in which each of some candidates occurs, in their order.
-
-    Parameters
-    ----------
-    phrases
-        Numbers of candidates.
-    marks, forms
-        As `written` takes them.
-    """
-    rows = np.flatnonzero(np.isin(spans.phrase, phrases))
-    of, width = spans.phrase[rows], spans.words.shape[1]
-    numbers = _between(spans.start[rows], spans.size[of], width, marks.form, marks.link)
-    found: dict[int, dict[str, None]] = {phrase: {} for phrase in phrases.tolist()}
-    for phrase, form in zip(of.tolist(), JoinedTexts.of(forms, numbers), strict=True):
-        found[phrase].setdefault(form)
-    return {phrase: list(own) for phrase, own in found.items()}
 
 
 def _between(
@@ -483,9 +457,15 @@ class ResultRows:
     ) -> dict[int, list[str]]:
         """Return the distinct forms in which each of some rows occurs, in their order.
 
-        ``marks`` and ``forms`` are those of `vbmodels.text.result_rows.occurring_forms`.
+        ``marks`` and ``forms`` are those of `written`.
         """
-        numbers, size = self.order[rows], len(self.candidates.size)
-        found = occurring_forms(self.candidates, marks, forms, numbers[numbers < size])
+        spans, numbers, size = self.candidates, self.order[rows], len(self.candidates.size)
+        at = np.flatnonzero(np.isin(spans.phrase, numbers[numbers < size]))
+        of, width = spans.phrase[at], spans.words.shape[1]
+        parts = _between(spans.start[at], spans.size[of], width, marks.form, marks.link)
+        own: dict[int, dict[str, None]] = {number: {} for number in numbers.tolist()}
+        for phrase, form in zip(of.tolist(), JoinedTexts.of(forms, parts), strict=True):
+            own[phrase].setdefault(form)
+        found = {number: list(texts) for number, texts in own.items()}
         found |= {size + i: one.forms for i, one in enumerate(self.listed)}
         return {row: found[i] for row, i in zip(rows.tolist(), numbers.tolist(), strict=True)}

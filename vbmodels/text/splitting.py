@@ -57,19 +57,12 @@ _WORD = rf"""
     )?
 """
 _BLANKS = re.compile(r"[ \t]{2,}")
-_GAP = r"(?P<gap> \s*\n\s*\n\s* | \s*\n[ \t]*[-*•‣▪–][ \t]+ | \f )"
-_RARE = rf"""
+_TOKEN = re.compile(
+    rf"""
+    (?P<gap> \s*\n\s*\n\s* | \s*\n[ \t]*[-*•‣▪–][ \t]+ | \f )
   | (?:RT\s+)?(?<!\w)@\w+              # whom a message is to
   | (?:https?|ftp)://\S+ | www\.\S+ | [\w.+-]{{1,64}}@[\w-]+(?:\.[\w-]+)+
   | (?<!{_W})(?i:{_ELIDED})[{_QUOTES}](?={_W})   # l'eau
-"""
-_OF_RARE = re.compile(rf"[@{_QUOTES}]|://|www\.")
-"""What a text has that has a token of these."""
-_TOKEN, _COMMON_TOKEN = (
-    re.compile(
-        rf"""
-    {_GAP}
-  {rare}
   | (?:[^\W\d_]\.){{2,}}                    # e.g., U.S.
   | {_SPECIES}(?!{_W})                      # E. coli
   | {_WORD}
@@ -77,9 +70,7 @@ _TOKEN, _COMMON_TOKEN = (
   | \.\.+
   | [^\s]
     """,
-        re.VERBOSE,
-    )
-    for rare in (_RARE, "")
+    re.VERBOSE,
 )
 _ENDS = frozenset(".!?…‽。！？｡．؟۔।॥။።፧។៕᠃᠉‼⁇⁈⁉")
 _CLOSING = frozenset("\"'”’»)]」』）")
@@ -146,8 +137,7 @@ def split_sentences(
     sentences: list[list[str]] = []
     tokens: list[str] = []
     ended = False
-    tokens_of = _COMMON_TOKEN if _OF_RARE.search(text) is None else _TOKEN
-    for found in tokens_of.finditer(text):
+    for found in _TOKEN.finditer(text):
         token = found[0]
         if found.lastgroup == "gap":
             if tokens:

@@ -23,7 +23,7 @@ from flows.records.runs import Dropped, open_run, total_dropped
 from flows.runs import checking
 from tests.flows.bags.bag_files import instances, written
 from tests.flows.commands import run
-from vbmodels.core.cached_kernels import announcing, compiling
+from vbmodels.core.cached_kernels import compiling
 
 KEYS = {"error", "exit", "faults", "warnings"}
 
@@ -294,7 +294,7 @@ def test_kernels_that_are_compiled_are_no_part_of_the_estimate():
 
 def test_a_run_that_compiles_kernels_says_so_once():
     said = []
-    with announcing(said.append):
+    with compiling(time.process_time, said.append):
         numba.njit(lambda x: x + 1)(1)
         numba.njit(lambda x: x + 2)(2)
     numba.njit(lambda x: x + 3)(3)

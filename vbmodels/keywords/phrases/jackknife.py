@@ -136,7 +136,7 @@ class LabelledDocuments(State, kind="keywords.LabelledDocuments"):
         rows = np.flatnonzero(chosen[units.document_of_word])
         offsets = np.concatenate([[0], np.cumsum(units.sizes[labelled])]).astype(np.int64)
         fold, complete = units.fold[labelled], units.complete[labelled]
-        x = units.features_of(rows)
+        x = units.x[rows] if units.coded is None else units.coded.dense(rows)
         if further is not None:
             x = np.hstack([x, further[rows]])
         return cls(x, units.y[rows], offsets, fold, complete, labelled)
