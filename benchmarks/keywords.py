@@ -265,7 +265,8 @@ def fitted(task: Task, given: bool) -> tuple[np.ndarray, str]:
     model = Keyphrases(per_document=number if given else None)
     done = fit(model, [batch])
     q = done.q
-    units = model.phrase_units(q, batch)
+    phrases, scores = model.phrases_and_scores(q, batch)
+    units = batch.units(np.hstack([phrases.features, scores]))
     r = model.phrases.probabilities(q.phrases, units, None)
     said = f"{done.iterations} passes, rate x{q.phrases.rate / task.truth.mean():.2f}"
     return np.column_stack([units.x, r]), said

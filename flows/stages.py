@@ -11,7 +11,10 @@ A Prefect user composes them, and changes what a task has::
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cached_property, partial, update_wrapper
@@ -162,6 +165,12 @@ def _start(run: Run) -> None:
     if slower := advice(run):
         run.events.say(slower)
     with ExitStack() as opened:  # all of it or nothing, so that a second attempt can begin again
+        gc.freeze()  # what is there now is not looked through again for each partition
+        opened.callback(gc.unfreeze)
+        if "numba" in sys.modules:
+            from vbmodels.core.cached_kernels import compiling
+
+            opened.enter_context(compiling(time.process_time, run.events.say))
         compute = opened.enter_context(computing(run.options, run.threads))
         if not run.is_resume:
             storage.own(run.paths.root, RUN)

@@ -149,12 +149,13 @@ def _labelled(
 ) -> Labelled:
     """Return some labelled documents of a partition."""
     url = paths.part("partitions", index, "npz")
+    further = None
     if isinstance(model, Keyphrases):
-        units = model.phrase_units(q, read_state(url, PhraseBatch))
+        units, further = model.phrases_and_scores(q, read_state(url, PhraseBatch))
     else:
         units = read_state(url, KeywordBatch)
     names = storage.read_table(paths.part("documents", index)).column(0).combine_chunks()
     if storage.exists(copies := paths.part("copies", index, "npz")):
         names = names.filter(pa.array(read_wide(copies, Copies).counted))
-    documents = LabelledDocuments.of(units, most, most_rows)
+    documents = LabelledDocuments.of(units, most, most_rows, further)
     return Labelled(documents, names.take(pa.array(documents.place)).to_pylist())

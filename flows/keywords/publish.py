@@ -42,7 +42,7 @@ from vbmodels.keywords.selection import (
     word_ranks,
 )
 from vbmodels.text.candidates import UNKNOWN_TRUTH, DocumentTokens, Marks, spans_of
-from vbmodels.text.result_rows import ResultRows, longer_phrases, written
+from vbmodels.text.result_rows import JoinedTexts, ResultRows, longer_phrases, written
 
 
 @dataclass(frozen=True)
@@ -189,13 +189,13 @@ def _write(
     if settings.with_phrases:
         chosen = without_near_duplicates(chosen, observed, r, texts.stem, offsets)
         chosen = without_parts(chosen, observed, r, rows.spans)
-    of = names.take(pa.array(rows.spans.document))
+    of, term = names.take(pa.array(rows.spans.document)), _as_arrow(texts.term)
     table = pa.table(
         [
             of,
-            pa.array(texts.term, pa.string()),
-            pa.array(texts.surface, pa.string()),
-            pa.array(texts.stem, pa.string()),
+            term,
+            _as_arrow(texts.surface),
+            _as_arrow(texts.stem),
             pa.array(rows.words, pa.int32()),
             pa.array(r),
             pa.array(observed),
@@ -203,7 +203,7 @@ def _write(
             pa.array(word_ranks(r, offsets), pa.int32()),
             pa.array(texts.position, pa.int32()),
             pa.array(texts.occurrences, pa.int32()),
-            pc.equal(*(pc.utf8_lower(pa.array(own, pa.string())) for own in (texts.term, of))),
+            pc.equal(pc.utf8_lower(term), pc.utf8_lower(of)),
             pa.array(
                 longer_phrases(rows.spans.document, texts.stem, texts.term, chosen, observed),
                 pa.string(),
@@ -235,6 +235,19 @@ def _write(
     return Published(summary, open_)
 
 
+def _as_arrow(texts: JoinedTexts) -> pa.Array:
+    parts = pa.array(texts.parts, pa.string())
+    numbers = texts.numbers[:, (texts.numbers >= 0).any(axis=0)]
+    columns = [parts.take(pa.array(c, mask=c < 0)) for c in numbers.T]
+    # A row of nothing but nulls would be left out.
+    columns.insert(0, pc.fill_null(columns.pop(0), ""))
+    joined = pc.binary_join_element_wise(*columns, " ", null_handling="skip")
+    otherwise = np.zeros(len(texts), bool)
+    otherwise[list(texts.otherwise)] = True
+    own = pa.array([text for _, text in sorted(texts.otherwise.items())], pa.string())
+    return pc.replace_with_mask(joined, pa.array(otherwise), own)
+
+
 def _export(table: pa.Table, names: Sequence[str], index: int, paths: RunPaths) -> None:
     """Write the selected and the known candidates of every document as JSON, one a line."""
     found: dict[str, list[dict[str, object]]] = {name: [] for name in names}
@@ -244,10 +257,10 @@ def _export(table: pa.Table, names: Sequence[str], index: int, paths: RunPaths) 
     for name, term, probability, known, whole in zip(*rows, strict=True):
         more = {"part_of": whole} if whole else {}
         found[name].append({"text": term, "probability": probability, "known": known} | more)
-    lines = []
+    lines, encode = [], json.JSONEncoder(ensure_ascii=False).encode
     for name, own in found.items():
         own.sort(key=lambda one: -float(str(one["probability"])))
-        lines.append(json.dumps({"id": name, "keyphrases": own}, ensure_ascii=False) + "\n")
+        lines.append(encode({"id": name, "keyphrases": own}) + "\n")
     url = storage.join(paths.table("keyphrases"), f"part-{index:05d}.jsonl")
     storage.write_bytes(url, "".join(lines).encode())
 

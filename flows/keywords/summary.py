@@ -263,12 +263,11 @@ def summarise(
     above = [new & ((probability > level) | (level == 0.0)) for level in LEVELS]
     likely = above[1]
     document = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    part_of = table["part_of"].to_pylist()
-    parts = [row for row, whole in enumerate(part_of) if whole is not None]
-    terms = table["term"].to_pylist()
+    parts = np.flatnonzero(table["part_of"].is_valid())
     example = None
-    if parts:
-        example = Term(terms[parts[0]], probability[parts[0]], part_of[parts[0]])
+    if len(parts):
+        term, whole = (table[name][parts[0]].as_py() for name in ("term", "part_of"))
+        example = Term(term, probability[parts[0]], whole)
     return KeywordSummary(
         documents=len(offsets) - 1,
         candidates=len(table),

@@ -157,7 +157,10 @@ def shown_documents(
     marks, forms
         As `vbmodels.text.result_rows.written` takes them.
     """
-    texts = storage.read_table(paths.part("texts", index)).to_pylist()
+    left = BYTES // partitions
+    table_of_texts = storage.read_table(paths.part("texts", index))
+    sizes = np.cumsum([len(json.dumps(one)) for one in table_of_texts["text"].to_pylist()])
+    texts = table_of_texts.slice(0, max(1, np.searchsorted(sizes, left, "right"))).to_pylist()
     number = {name: d for d, name in enumerate(names)}
     known = table["observed"].to_numpy().astype(bool)
     taken = table["selected"].to_numpy().astype(bool) | known
@@ -179,7 +182,6 @@ def shown_documents(
         )
         for row, one in zip(wanted.tolist(), own, strict=True)
     }
-    left = BYTES // partitions
     shown: list[tuple[int, ShownDocument]] = []
     for one in texts:
         own_rows = rows.get(one["doc_id"], wanted[:0]).tolist()

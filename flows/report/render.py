@@ -129,7 +129,8 @@ def page(shown: Shown) -> str:
 
 def terminal(shown: Shown) -> str:
     """Return what the command prints of a run: blanks there are plain."""
-    return _render(in_lines(shown), "terminal.txt.jinja").strip("\n").replace("\u00a0", " ")
+    safe = in_lines(replace(shown, page_data=None))
+    return _render(safe, "terminal.txt.jinja").strip("\n").replace("\u00a0", " ")
 
 
 def markdown(shown: Shown) -> str:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from flows.keywords.settings import KeywordSettings
-from tests.contract.phrases_drawn import drawn
+from tests.contract.phrases_drawn import drawn, phrase_units
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.selection import Histogram, select_above
 from vbmodels.keywords.phrases.model import Keyphrases
@@ -25,7 +25,7 @@ def phrases(rng: np.random.Generator) -> Readings:
     )
     model = Keyphrases()
     q = fit(model, [batch], tol=settings.tol, max_iter=settings.max_iter).q
-    r = model.phrases.probabilities(q.phrases, model.phrase_units(q, batch), None)
+    r = model.phrases.probabilities(q.phrases, phrase_units(model, q, batch), None)
     whole = np.repeat(batch.words.complete, np.diff(batch.offsets))
     new = ~batch.y & ~whole
     # Documents that are complete have nothing left to find.

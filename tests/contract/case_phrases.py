@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.contract import calibration_phrases
-from tests.contract.phrases_drawn import cut, drawn, nothing, tables
+from tests.contract.phrases_drawn import cut, drawn, nothing, phrase_units, tables
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus.model import CorpusProbit
@@ -44,11 +44,11 @@ COORDINATES = Coordinates(to_vector=to_vector, from_vector=from_vector)
 
 
 def probabilities(model: Keyphrases, q: PhraseGlobal, batch: PhraseBatch, local: Any) -> FloatArray:
-    return model.phrases.probabilities(q.phrases, model.phrase_units(q, batch), None)
+    return model.phrases.probabilities(q.phrases, phrase_units(model, q, batch), None)
 
 
 def scores(model: Keyphrases, q: PhraseGlobal, batch: PhraseBatch) -> FloatArray:
-    return model.phrases.predict(q.phrases, model.phrase_units(q, batch))
+    return model.phrases.predict(q.phrases, phrase_units(model, q, batch))
 
 
 def recovery_error(seed: int) -> float:

@@ -11,6 +11,7 @@ from tests.contract import ends
 from tests.contract.words_drawn import simulate_words
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.phrases.batch import PhraseBatch
+from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
 from vbmodels.keywords.units import KeywordBatch
 
 RATE = 0.2
@@ -134,3 +135,9 @@ def nothing(full: PhraseBatch) -> PhraseBatch:
         offsets=full.offsets[:1],
         listed=0,
     )
+
+
+def phrase_units(model: Keyphrases, q: PhraseGlobal, batch: PhraseBatch) -> KeywordBatch:
+    """Return the phrases with all of their features, the words' scores at ``q`` included."""
+    phrases, scores = model.phrases_and_scores(q, batch)
+    return batch.units(np.hstack([phrases.features, scores]))

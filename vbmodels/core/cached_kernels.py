@@ -40,12 +40,16 @@ def _cache_file(function: Any) -> Any:
 
 
 class _Timed(event.Listener):  # type: ignore[misc]
-    """Adds up the seconds of what is compiled, by a clock."""
+    """Adds up the seconds of what is compiled, by a clock; says once that something is."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], say: Callable[[str], None] | None) -> None:
         self.clock, self.seconds, self._began, self._depth = clock, 0.0, 0.0, 0
+        self._say = say
 
     def on_start(self, event: Any) -> None:
+        if self._say is not None:
+            self._say("compiling kernels, once")
+            self._say = None
         self._began = self._began if self._depth else self.clock()
         self._depth += 1
 
@@ -55,8 +59,13 @@ class _Timed(event.Listener):  # type: ignore[misc]
 
 
 @contextmanager
-def compiling(clock: Callable[[], float]) -> Iterator[Callable[[], float]]:
-    """Yield what returns the seconds, by a clock, that kernels have been compiled for since."""
-    timed = _Timed(clock)
+def compiling(
+    clock: Callable[[], float], say: Callable[[str], None] | None = None
+) -> Iterator[Callable[[], float]]:
+    """Yield what returns the seconds, by a clock, that kernels have been compiled for since.
+
+    ``say`` is given a line when the first of them is.
+    """
+    timed = _Timed(clock, say)
     with event.install_listener("numba:compile", timed):
         yield lambda: timed.seconds

@@ -479,9 +479,9 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         return {
             "document": part.documents[spans.document],
             "key": spans.key,
-            "term": texts.term,
-            "surface": texts.surface,
-            "stem": texts.stem,
+            "term": list(texts.term),
+            "surface": list(texts.surface),
+            "stem": list(texts.stem),
             "words": rows.words,
             "probability": r,
             "observed": known,

@@ -8,7 +8,7 @@ together (counts, their logarithms, numbers of words) share a place where that t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -55,14 +55,17 @@ class CodedFeatures(State, kind="keywords.CodedFeatures"):
     rows: int
 
     @classmethod
-    def of(cls, x: FloatArray) -> Self:
-        """Encode a matrix: columns of few numbers first, each where it adds the fewest bytes."""
+    def of(cls, x: FloatArray, without: Container[int] = ()) -> Self:
+        """Encode a matrix: columns of few numbers first, each where it adds the fewest bytes.
+
+        ``without``: columns of which every number is held as 0.
+        """
         rows, size = x.shape
         kind, place, start = (np.zeros(size, np.int64) for _ in range(3))
         alone: list[_Shared] = []
         plain: list[FloatArray] = []
         for j in range(size):
-            values = np.ascontiguousarray(x[:, j])
+            values = np.zeros(rows) if j in without else np.ascontiguousarray(x[:, j])
             found = _encoded(values.view(np.uint64), LONGEST)
             if found is None or (own := _Shared(*found, [j])).size >= values.nbytes > 0:
                 kind[j], place[j] = kernels.PLAIN, len(plain)
@@ -113,14 +116,14 @@ class CodedFeatures(State, kind="keywords.CodedFeatures"):
         codes = (self.short if self.kind[j] == kernels.SHORT else self.long)[place]
         return np.asarray(change(table[: int(codes.max()) + 1])[codes])
 
-    def dense(self) -> FloatArray:
-        """Return the matrix [W, P] as it was."""
-        size = len(self.kind)
-        x = np.empty((size, self.rows))
+    def dense(self, rows: IntArray | None = None) -> FloatArray:
+        """Return the matrix [W, P] as it was, or some of its rows."""
+        size, wanted = len(self.kind), np.arange(self.rows) if rows is None else rows
+        x = np.empty((size, len(wanted)))
         columns = kernels.Columns(
             *self.parts, np.zeros((0, 0)), np.zeros(size), np.ones(size), np.arange(size)
         )
-        kernels.standardised(columns, np.arange(self.rows), x)
+        kernels.standardised(columns, wanted, x)
         return x.T
 
 
@@ -168,8 +171,10 @@ def _encoded(
     bits: NDArray[np.uint64], most: int
 ) -> tuple[NDArray[np.uint16], NDArray[np.uint64]] | None:
     """Return every row's code and the distinct ones; None where there are more than ``most``."""
+    most = min(most, len(bits))
     codes, found = np.empty(len(bits), np.uint16), np.empty(most, np.uint64)
-    keys, places = np.empty(2 * LONGEST, np.uint64), np.full(2 * LONGEST, -1, np.int32)
+    room = 2 << most.bit_length()
+    keys, places = np.empty(room, np.uint64), np.full(room, -1, np.int32)
     count = kernels.encode(bits, codes, found, keys, places)
     return None if count < 0 else (codes, found[:count].copy())
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -12,9 +14,9 @@ def ranking(score, offsets, order, rank):
     """Fill `selection._ranking`: rows best first in each document, and ranks from 0; stable."""
     for d in range(len(offsets) - 1):
         first, last = offsets[d], offsets[d + 1]
-        order[first:last] = first + np.argsort(-score[first:last], kind="mergesort")
+        best = np.argsort(-score[first:last], kind="mergesort")
         for i in range(last - first):
-            rank[first + i] = i
+            order[first + i], rank[first + i] = first + best[i], i
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -29,7 +31,7 @@ def middle_ranks(score, document, rank):
         while last < len(score) and document[last] == document[first]:
             last += 1
         size = last - first
-        order = np.argsort(score[first:last])
+        order = np.argsort(score[first:last], kind="mergesort")  # as in `ranking`: compiled once
         low = 0
         while low < size:
             high = low + 1
@@ -63,17 +65,20 @@ def textrank(documents, offsets, row, col, count, edge_offsets, damping, out):
             degree[row[e]] += count[e]
             if row[e] != col[e]:
                 degree[col[e]] += count[e]
-        root = np.sqrt(np.where(degree > 0.0, degree, 1.0))
+        root, b = np.empty(n), np.empty(n)
         u = room[:n, :n]
-        u[:] = 0.0
         for i in range(n):
-            u[i, i] = 1.0
+            root[i] = math.sqrt(degree[i] if degree[i] > 0.0 else 1.0)
+            b[i] = 1.0 / root[i]
+            for j in range(n):
+                u[i, j] = 1.0 if i == j else 0.0
         for e in range(edge_offsets[d], edge_offsets[d + 1]):
             i, j = row[e], col[e]  # i <= j: the upper triangle
             u[i, j] -= damping * count[e] / (root[i] * root[j])
-        b = 1.0 / root
         for k in range(n):
-            u[k, k:] /= np.sqrt(u[k, k])
+            pivot = math.sqrt(u[k, k])
+            for j in range(k, n):
+                u[k, j] /= pivot
             b[k] /= u[k, k]
             for i in range(k + 1, n):
                 share = u[k, i]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from itertools import pairwise
 
 import numpy as np
 
@@ -171,23 +170,28 @@ def without_near_duplicates(
     >>> without_near_duplicates(every, none, probability, stems, np.array([0, 6]))
     array([False,  True,  True,  True, False,  True])
     """
-    kept = chosen.copy()
-    for start, end in pairwise(offsets.tolist()):
-        rows = np.flatnonzero(chosen[start:end]) + start
-        order = rows[np.lexsort((rows, -probability[rows], ~observed[rows]))]
-        taken: list[tuple[str, int]] = []
-        for row in order.tolist():
-            letters = _BETWEEN.sub("", stems[row])
-            found = _set_of(letters)
-            if not observed[row] and any(
-                (found ^ has).bit_count() <= (1 - ALIKE) * (len(letters) + len(other)) + 1e-9
-                and _alike(letters, other)
-                for other, has in taken
-            ):
-                kept[row] = False
-            else:
-                taken.append((letters, found))
-    return kept
+    rows = np.flatnonzero(chosen)
+    document = np.searchsorted(offsets, rows, side="right")
+    order = np.lexsort((rows, -probability[rows], ~observed[rows], document))
+    rows, document = rows[order], document[order]
+    letters = [_BETWEEN.sub("", stems[row]) for row in rows.tolist()]
+    sets = np.array(list(map(_set_of, letters)), np.uint64)
+    size = np.array(list(map(len, letters)), np.int64)
+    pairs: list[tuple[int, int]] = []
+    one = np.arange(len(rows))
+    for step in range(1, len(rows)):
+        one = one[: np.searchsorted(one, len(rows) - step)]
+        one = one[document[one] == document[one + step]]
+        if not len(one):
+            break
+        different = np.bitwise_count(sets[one] ^ sets[one + step])
+        near = one[different <= (1 - ALIKE) * (size[one] + size[one + step]) + 1e-9]
+        pairs += zip((near + step).tolist(), near.tolist(), strict=True)
+    kept, known = np.ones(len(rows), bool), observed[rows]
+    for this, other in sorted(pairs):
+        if kept[this] and kept[other] and not known[this]:
+            kept[this] = not _alike(letters[this], letters[other])
+    return np.asarray(np.bincount(rows[kept], minlength=len(chosen)) > 0)
 
 
 def _set_of(text: str) -> int:
@@ -218,19 +222,23 @@ def without_parts(
     phrase, start = spans.phrase[rows], spans.start[rows]
     end, kept = start + spans.size[phrase], observed.copy()
     first = np.searchsorted(start, start - (end - start).max(initial=0), side="right")
-    after = np.searchsorted(start, end)
-    by_phrase = np.argsort(phrase, kind="stable")
-    ends = np.searchsorted(phrase[by_phrase], [np.arange(len(r)), np.arange(1, len(r) + 1)])
+    others = list(map(range, first.tolist(), np.searchsorted(start, end).tolist()))
+    by_phrase = np.argsort(phrase, kind="stable").tolist()
+    ends = np.append(0, np.cumsum(np.bincount(phrase, minlength=len(r)))).tolist()
+    of, begin, stop, size = (one.tolist() for one in (phrase, start, end, spans.size))
+
+    def stands(i: int, most: float) -> bool:
+        return not any(
+            kept[of[o]]
+            and most < (shared := min(stop[o], stop[i]) - max(begin[o], begin[i]))
+            and shared < stop[o] - begin[o]
+            for o in others[i]
+        )
+
     candidates = np.flatnonzero(chosen & ~observed)
     for row in candidates[np.lexsort((-spans.size[candidates], -r[candidates]))].tolist():
-        for i in by_phrase[ends[0, row] : ends[1, row]].tolist():
-            others = np.arange(first[i], after[i])
-            others = others[kept[phrase[others]]]
-            shared = np.minimum(end[others], end[i]) - np.maximum(start[others], start[i])
-            sticks_out = shared < end[others] - start[others]
-            if not (sticks_out & (2 * shared > spans.size[row])).any():
-                kept[row] = True
-                break
+        own = by_phrase[ends[row] : ends[row + 1]]
+        kept[row] = any(stands(i, size[row] / 2) for i in own)
     return chosen & kept
 
 

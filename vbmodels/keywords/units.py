@@ -136,9 +136,7 @@ class KeywordBatch(State, kind="keywords.KeywordBatch"):
 
         Those of the columns ``without`` are 0.
         """
-        features = self.features.copy("F")
-        features[:, [i for i in without if i < features.shape[1]]] = 0.0
-        coded = CodedFeatures.of(features)
+        coded = CodedFeatures.of(self.features, without)
         return replace(self.without_graphs(), x=self.x[:, :0].copy(), coded=coded)
 
     def adjacency(self, d: int) -> FloatArray:

@@ -330,6 +330,7 @@ def _without_blocks(
 # Text of pages.
 
 _COMPOUND = re.compile(r"(?<!\w)(\w+)-(?=(\w+))")
+_HYPHEN_AT_END = re.compile(r"[-\u2010][ \t]*\n")
 _BROKEN = re.compile(r"\b(\w{2,})[-\u2010][ \t]*\n[ \t]*(\w+)")
 _NUMBERS = re.compile(r"\d+")
 _FEWEST_PAGES = 3
@@ -339,7 +340,7 @@ _LONGEST_HEAD = 120
 
 def _with_whole_words(text: str) -> str:
     """Join words that a line's end cut: with their hyphen where the text has them so elsewhere."""
-    if _BROKEN.search(text) is None:
+    if _HYPHEN_AT_END.search(text) is None:
         return text
     compounds = set(_COMPOUND.findall(text))
 

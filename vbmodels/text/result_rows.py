@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -32,6 +32,51 @@ Numbers = NDArray[np.signedinteger]
 
 
 @dataclass(frozen=True)
+class JoinedTexts(Sequence[str]):
+    """Texts [M] of parts with blanks between them, joined where they are looked at.
+
+    Attributes
+    ----------
+    parts
+        The distinct parts.
+    numbers
+        [M, K] of each text's parts; -1 is none.
+    otherwise
+        Texts that are written otherwise, by their number.
+    """
+
+    parts: Sequence[str]
+    numbers: IntArray
+    otherwise: Mapping[int, str]
+
+    @classmethod
+    def of(cls, parts: Sequence[str], numbers: IntArray) -> Self:
+        """Join parts; blanks that no writer puts there are left out."""
+        apart = np.array([*map(_may_close_up, parts), False])[numbers].any(axis=1)
+        texts = cls(parts, numbers, {})
+        closed = {row: close_up(texts[row]) for row in np.flatnonzero(apart).tolist()}
+        return cls(parts, numbers, closed)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, row: Any) -> Any:
+        if (text := self.otherwise.get(row)) is not None:
+            return text
+        return " ".join([self.parts[i] for i in self.numbers[row].tolist() if i >= 0])
+
+    def with_others(self, others: Sequence[str], order: IntArray) -> Self:
+        """Return these and others in another order, of which both together have the numbers."""
+        row = np.argsort(order).tolist()
+        otherwise = {**self.otherwise, **dict(enumerate(others, len(self)))}
+        none = np.full((len(others), self.numbers.shape[1]), -1)
+        numbers = np.concatenate([self.numbers, none])[order]
+        return replace(
+            self, numbers=numbers, otherwise={row[i]: text for i, text in otherwise.items()}
+        )
+
+
+@dataclass(frozen=True)
 class Written:
     """How a partition's candidates are written.
 
@@ -47,9 +92,9 @@ class Written:
         [M] tokens before its first occurrence, and how many there are.
     """
 
-    term: list[str]
-    surface: list[str]
-    stem: list[str]
+    term: JoinedTexts
+    surface: JoinedTexts
+    stem: JoinedTexts
     position: IntArray
     occurrences: IntArray
 
@@ -74,7 +119,8 @@ def written(
     uncapitalised[tokens.word[(marks.form == marks.shown) & ~kept]] = True
     named = np.flatnonzero(spans.size[spans.phrase] > 1)
     first = spans.start[named]
-    genitive = np.array([*(plain(form) == GENITIVE for form in forms), False])[marks.link[first]]
+    between = {link for link in np.unique(marks.link[first]).tolist() if link >= 0}
+    genitive = np.isin(marks.link[first], [i for i in between if plain(forms[i]) == GENITIVE])
     if tokens.letter is not None:
         kept = kept & ~tokens.letter[tokens.word]
     named = named[(kept[first + 1] | genitive) & ~uncapitalised[tokens.word[first]]]
@@ -83,33 +129,12 @@ def written(
     links = np.where(links < -1, -2 - links, links)
     terms = tokens.term[tokens.word]
     return Written(
-        _joined(forms, _most_frequent(spans, each)),
-        _joined(forms, _between(spans.first, spans.size, width, marks.form, marks.link)),
-        _joined(vocabulary, _between(spans.first, spans.size, width, terms, links)),
+        JoinedTexts.of(forms, _most_frequent(spans, each)),
+        JoinedTexts.of(forms, _between(spans.first, spans.size, width, marks.form, marks.link)),
+        JoinedTexts.of(vocabulary, _between(spans.first, spans.size, width, terms, links)),
         tokens.position[spans.first].astype(np.int64),
         spans.count,
     )
-
-
-def occurring_forms(
-    spans: Spans, marks: Marks, forms: Sequence[str], phrases: IntArray
-) -> dict[int, list[str]]:
-    """Return the distinct forms in which each of some candidates occurs, in their order.
-
-    Parameters
-    ----------
-    phrases
-        Numbers of candidates.
-    marks, forms
-        As `written` takes them.
-    """
-    rows = np.flatnonzero(np.isin(spans.phrase, phrases))
-    of, width = spans.phrase[rows], spans.words.shape[1]
-    numbers = _between(spans.start[rows], spans.size[of], width, marks.form, marks.link)
-    found: dict[int, dict[str, None]] = {phrase: {} for phrase in phrases.tolist()}
-    for phrase, form in zip(of.tolist(), _joined(forms, numbers), strict=True):
-        found[phrase].setdefault(form)
-    return {phrase: list(own) for phrase, own in found.items()}
 
 
 def _between(
@@ -159,16 +184,6 @@ def _most_frequent(spans: Spans, each: IntArray) -> IntArray:
     return chosen
 
 
-def _joined(texts: Sequence[str], numbers: IntArray) -> list[str]:
-    """Join texts by blanks, row by row of their numbers [M, K]; -1 is none."""
-    rows = zip(*numbers.T.tolist(), strict=True)  # no list of each row is kept
-    joined = [" ".join([texts[i] for i in row if i >= 0]) for row in rows]
-    apart = np.array([*map(_may_close_up, texts), False])[numbers].any(axis=1)
-    for row in np.flatnonzero(apart).tolist():
-        joined[row] = close_up(joined[row])
-    return joined
-
-
 def _may_close_up(text: str) -> bool:
     """Whether a text of which this is a part may have a blank that no writer puts there."""
     return not text.isascii() or "/" in text or "'" in text
@@ -198,15 +213,17 @@ def longer_phrases(
     >>> longer_phrases(np.zeros(3, int), stem, ["street lamps", "lamps", "street"], yes, no)
     [None, 'street lamps', None]
     """
+    rows = np.flatnonzero(selected | observed)
+    stems = {i: f" {stem[i]} " for i in rows.tolist()}
     longer: dict[int, list[int]] = {}
-    for i in np.flatnonzero(selected | observed).tolist():
-        if " " in stem[i]:
-            longer.setdefault(int(document[i]), []).append(i)
+    for d, (i, inside) in zip(document[rows].tolist(), stems.items(), strict=True):
+        if " " in inside[1:-1]:
+            longer.setdefault(d, []).append(i)
     found: list[str | None] = [None] * len(stem)
-    for i in np.flatnonzero(selected & ~observed).tolist():
-        inside = f" {stem[i]} "
-        for j in longer.get(int(document[i]), ()):
-            if stem[i] != stem[j] and inside in f" {stem[j]} ":
+    new = np.flatnonzero(selected & ~observed)
+    for d, i in zip(document[new].tolist(), new.tolist(), strict=True):
+        for j in longer.get(d, ()):
+            if stems[i] != stems[j] and stems[i] in stems[j]:
                 found[i] = term[j]
                 break
     return found
@@ -387,10 +404,6 @@ class ResultRows:
         def joined(values: NDArray[Any], others: Sequence[Any]) -> NDArray[Any]:
             return np.concatenate([values, np.array(others, values.dtype)])
 
-        def in_order(values: list[str], others: Iterable[str]) -> list[str]:
-            found = [*values, *others]
-            return [found[i] for i in order]
-
         number = np.repeat(
             len(candidates.size) + np.arange(len(of)), [len(o.start) for o in listed]
         )
@@ -412,9 +425,9 @@ class ResultRows:
             spans=spans,
             words=joined(candidates.size, [one.words for one in listed])[order],
             texts=Written(
-                in_order(texts.term, (one.term for one in listed)),
-                in_order(texts.surface, (one.forms[0] for one in listed)),
-                in_order(texts.stem, (one.stem for one in listed)),
+                texts.term.with_others([one.term for one in listed], order),
+                texts.surface.with_others([one.forms[0] for one in listed], order),
+                texts.stem.with_others([one.stem for one in listed], order),
                 joined(texts.position, [one.position for one in listed])[order],
                 joined(texts.occurrences, [len(one.start) for one in listed])[order],
             ),
@@ -444,9 +457,15 @@ class ResultRows:
     ) -> dict[int, list[str]]:
         """Return the distinct forms in which each of some rows occurs, in their order.
 
-        ``marks`` and ``forms`` are those of `vbmodels.text.result_rows.occurring_forms`.
+        ``marks`` and ``forms`` are those of `written`.
         """
-        numbers, size = self.order[rows], len(self.candidates.size)
-        found = occurring_forms(self.candidates, marks, forms, numbers[numbers < size])
+        spans, numbers, size = self.candidates, self.order[rows], len(self.candidates.size)
+        at = np.flatnonzero(np.isin(spans.phrase, numbers[numbers < size]))
+        of, width = spans.phrase[at], spans.words.shape[1]
+        parts = _between(spans.start[at], spans.size[of], width, marks.form, marks.link)
+        own: dict[int, dict[str, None]] = {number: {} for number in numbers.tolist()}
+        for phrase, form in zip(of.tolist(), JoinedTexts.of(forms, parts), strict=True):
+            own[phrase].setdefault(form)
+        found = {number: list(texts) for number, texts in own.items()}
         found |= {size + i: one.forms for i, one in enumerate(self.listed)}
         return {row: found[i] for row, i in zip(rows.tolist(), numbers.tolist(), strict=True)}

@@ -63,10 +63,12 @@ def candidates(token, pos, offsets, stem, stems, least, always):
 @njit(cache=True, nogil=True)
 def _noun_phrases(pos, group, breaks, first, last, length):
     """Fill the length of the noun phrase (adjectives, then nouns) at each token of a document."""
-    length[first:last] = 0
+    known = True
     for i in range(first, last):
-        if pos[i] == UNKNOWN:
-            return
+        length[i] = 0
+        known &= pos[i] != UNKNOWN
+    if not known:
+        return
     i = first
     while i < last:
         j = i
@@ -76,7 +78,8 @@ def _noun_phrases(pos, group, breaks, first, last, length):
         while k < last and (k == i or not breaks[k]) and group[pos[k]] == NOUN:
             k += 1
         if k > j:
-            length[i:k] = k - i
+            for inside in range(i, k):
+                length[inside] = k - i
         i = max(k, i + 1)
 
 
@@ -152,8 +155,9 @@ def occurrences(texts, kinds, stems, term, words, group):
     table, which = np.empty((size, 8), np.int64), np.empty(size, np.int64)
     shown = np.empty(size, np.int64)
     length, breaks = np.empty(size, np.int64), np.zeros(size, np.bool_)
-    breaks[1:] = texts.sentence[1:] != texts.sentence[:-1]
-    best, filled = np.full(len(term), -1), 0
+    for i in range(1, size):
+        breaks[i] = texts.sentence[i] != texts.sentence[i - 1]
+    best, filled = np.full(len(term), -1), np.int64(0)
     for d in range(len(texts.offsets) - 1):
         own = term[words[d] : words[d + 1]]
         if len(own) == 0:
@@ -217,8 +221,10 @@ def _form_shown(kinds, t, inside, cased):
 @njit(cache=True, nogil=True)
 def _most_frequent(word, shown, best):
     """Fill the most frequent form of each word of a document; of equals the earlier."""
-    low = word.min() if len(word) else 0
-    head = np.full(word.max() - low + 1 if len(word) else 0, -1)
+    low, high = len(best), -1
+    for row in word:
+        low, high = min(low, row), max(high, row)
+    head = np.full(max(high - low + 1, 0), -1)
     forms, times, after = np.empty_like(word), np.empty_like(word), np.empty_like(word)
     known = 0
     for o in range(len(word)):

@@ -371,6 +371,8 @@ def _split(text: str, language: str | None, keywords: Sequence[str] | None) -> l
 
 def _without_capitals(tokens: list[str], normalise: Normaliser) -> list[str]:
     """Return a sentence with its stop words in lower case where it, or a part, is in capitals."""
+    if sum(map(str.isupper, tokens)) < _CAPITALS and "".join(tokens).isascii():
+        return tokens
     found, run = list(tokens), 0
     for i, token in enumerate([*tokens, "end"]):
         if len(token) < 2 or token.upper() == token:

@@ -292,6 +292,15 @@ def test_kernels_that_are_compiled_are_no_part_of_the_estimate():
     assert 0.0 < seconds() <= taken
 
 
+def test_a_run_that_compiles_kernels_says_so_once():
+    said = []
+    with compiling(time.process_time, said.append):
+        numba.njit(lambda x: x + 1)(1)
+        numba.njit(lambda x: x + 2)(2)
+    numba.njit(lambda x: x + 3)(3)
+    assert said == ["compiling kernels, once"]
+
+
 def test_the_estimate_counts_all_sweeps_of_a_small_fit_and_the_rest(tmp_path, capsys, timed):
     """The sweeps of a search cost more than its first ones, and the report takes time too."""
     path = rows(tmp_path, 60)

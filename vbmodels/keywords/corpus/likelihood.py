@@ -190,7 +190,7 @@ def _blocks(
     for start in range(0, len(seen), BLOCK_WORDS):
         rows = seen[start : start + BLOCK_WORDS]
         block = held[:, : len(rows)]
-        coded_kernels.standardised(columns, rows, block[: len(used)])
+        coded_kernels.standardised(columns, rows, held[: len(used)])
         yield rows, document[start : start + BLOCK_WORDS], block
 
 

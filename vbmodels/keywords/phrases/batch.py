@@ -117,13 +117,13 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
             self, words=words.compact(COLUMNS_OF_OWN_LABELS), x=none, member=member, n_documents=0
         )
         if self.n_documents and self.n_phrases:
-            rest = features.copy("F")
-            rest[:, PMI] = 0.0
-            coded = CodedFeatures.of(rest)
+            coded = CodedFeatures.of(features, PMI)
             coded.kind[list(PMI)] = PLAIN
             coded.place[list(PMI)] = len(coded.plain) + np.arange(2)
             short = replace(whole, coded=coded, n_documents=self.n_documents)
-            if short.features.tobytes() == features.tobytes():
+            again = short.whole_coded
+            assert again is not None
+            if again.plain[-2:].tobytes() == features[:, PMI].tobytes("F"):
                 return short
         return replace(whole, coded=CodedFeatures.of(features))
 

@@ -120,8 +120,13 @@ class LabelledDocuments(State, kind="keywords.LabelledDocuments"):
     place: IntArray
 
     @classmethod
-    def of(cls, units: KeywordBatch, most: int, most_rows: int) -> LabelledDocuments:
-        """Take some of the documents with a known candidate, spread over the partition."""
+    def of(
+        cls, units: KeywordBatch, most: int, most_rows: int, further: FloatArray | None = None
+    ) -> LabelledDocuments:
+        """Take some of the documents with a known candidate, spread over the partition.
+
+        ``further`` [M, P']: more columns of the features.
+        """
         labelled = np.flatnonzero(units.n_observed)
         if len(labelled) > most:
             labelled = labelled[np.linspace(0, len(labelled) - 1, most).astype(int)]
@@ -131,7 +136,10 @@ class LabelledDocuments(State, kind="keywords.LabelledDocuments"):
         rows = np.flatnonzero(chosen[units.document_of_word])
         offsets = np.concatenate([[0], np.cumsum(units.sizes[labelled])]).astype(np.int64)
         fold, complete = units.fold[labelled], units.complete[labelled]
-        return cls(units.features[rows], units.y[rows], offsets, fold, complete, labelled)
+        x = units.x[rows] if units.coded is None else units.coded.dense(rows)
+        if further is not None:
+            x = np.hstack([x, further[rows]])
+        return cls(x, units.y[rows], offsets, fold, complete, labelled)
 
     @classmethod
     def joined(cls, parts: Sequence[LabelledDocuments]) -> LabelledDocuments:
@@ -151,7 +159,7 @@ class LabelledDocuments(State, kind="keywords.LabelledDocuments"):
         """The candidates as the units of a regression."""
         none = np.zeros(0, np.int64)
         return KeywordBatch(
-            x=self.x,
+            x=np.asfortranarray(self.x),
             y=self.y,
             offsets=self.offsets,
             fold=self.fold,

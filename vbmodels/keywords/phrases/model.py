@@ -240,11 +240,6 @@ class Keyphrases:
         scores = scored(batch, eta, ranks.changed(0, np.positive))
         return batch.units(batch.x, batch.whole_coded), scores
 
-    def phrase_units(self, q: PhraseGlobal, batch: PhraseBatch) -> KeywordBatch:
-        """Return the phrases with all of their features, the words' scores at ``q`` included."""
-        phrases, scores = self.phrases_and_scores(q, batch)
-        return batch.units(np.hstack([phrases.features, scores]))
-
     def elbo(self, q: PhraseGlobal, stats: CorpusStats) -> float:
         """Return the phrases' log posterior density; 0 where there are no phrases."""
         return 0.0 if q.phrases is None else self.phrases.elbo(q.phrases, stats)

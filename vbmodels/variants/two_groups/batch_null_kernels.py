@@ -203,7 +203,7 @@ def cut_slope(shape, floor, lmu, lnu, inverse, survive, slope):
         survive[k] *= inverse[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def room_of(n_alt, size):
     """Return empty room for nodes of M."""
     rows, ends = np.empty((11, size)), np.empty((2, size + 1))
@@ -234,7 +234,7 @@ def room_of(n_alt, size):
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _unit_of(n_m, n_alt, n_tau, size):
     return Unit(
         np.empty((n_m, 2, 5)),
@@ -248,7 +248,7 @@ def _unit_of(n_m, n_alt, n_tau, size):
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _bounds(x, log_weight, log_case, log_control, log_p, spike, broad, unit, room):
     """Fill what a unit's nodes of M are relative to and what they can hold; empty the rest."""
     part, tops, bound = unit.part, unit.tops, unit.bound
@@ -267,7 +267,7 @@ def _bounds(x, log_weight, log_case, log_control, log_p, spike, broad, unit, roo
         part[q, 1, OFFSET] = -np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _near_nodes(here, b, tau, v, room):
     """Fill the moments [K, 4] of the difference near the nodes that count; return how many do.
 
@@ -293,7 +293,7 @@ def _near_nodes(here, b, tau, v, room):
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _add_null(q, nodes, v, room, unit):
     """Add node q of M to what a unit is under H0."""
     for k in nodes:
@@ -311,7 +311,7 @@ def _add_null(q, nodes, v, room, unit):
             unit.extra[q, FAR + j] += a * v * room.far[j, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _add_profile(here, b, profile, v, nodes, room, at_tau):
     """Add what a node of M is under H0 at each tau of the profile."""
     for k in nodes:
@@ -321,7 +321,7 @@ def _add_profile(here, b, profile, v, nodes, room, at_tau):
             at_tau[j] += a * (away + (1.0 - v) * near)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _add_other(q, c, of_nodes, room, unit):
     """Add alternative c at node q of M to what a unit is under H1."""
     survive, size = room.survive, room.survive.shape[0]
@@ -345,7 +345,7 @@ def _best(best, part):
     return max(best, part[OFFSET] + math.log(whole)) if whole > 0.0 else best
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _place(here, b, n, room):
     """Fill where the shifted nodes of x are: in cells, in survival tables, and their logs."""
     edges_of(here, room.edges)
@@ -391,7 +391,7 @@ def _fill_other(q, here, b, log_weight, log_case, log_top, hypotheses, of_nodes,
         _add_other(q, c, of_nodes, room, unit)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _fill_unit(table, u, under, spike, broad, of_nodes, room, unit):
     """Fill one unit, but for `Unit.scale`; nodes of M that can hold next to nothing are skipped."""
     log_p, profile, tau, wide, v = under.of.log_p, under.profile, under.tau, under.wide, under.v
@@ -458,7 +458,8 @@ def e_step(table, under, log_m0, log_m1, sums, nodes):
     )
     for u in range(n_units):
         spike[0] = hypotheses.log_not_w
-        spike[1:] = hypotheses.e_beta[:, kind[u]]
+        for i in range(3):
+            spike[i + 1] = hypotheses.e_beta[i, kind[u]]
         _fill_unit(table, u, under, spike, broad, of_nodes, room, unit)
         log_m0[u], log_m1[u] = _add_unit(unit, under, kind[u], group[u], sums)
         if of_nodes:

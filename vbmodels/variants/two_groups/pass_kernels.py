@@ -175,7 +175,7 @@ def log_alternatives(log_weight, log_case, lmu, lnu, alternatives, g):
     return top
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _fill_part(rates, lmu, lnu, tails, weights, offsets, part):
     """Fill one node's masses of H0 and H1 [2, 5]; ``tails`` is H1's mass above every node."""
     part[0, SPIKE] = total(rates[2])
@@ -191,7 +191,7 @@ def _fill_part(rates, lmu, lnu, tails, weights, offsets, part):
     part[0, OFFSET], part[1, OFFSET] = offsets
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _fill_unit(x, log_weight, log_case, log_control, under, spike, broad, room, part, z_alt):
     """Fill a unit's masses of H0 and H1 [Q, 2, 5] and of the alternatives [Q, n_alt]."""
     rates, g, lmu, lnu, above, inverse, tails, weights, interval, basis = room
@@ -254,7 +254,8 @@ def e_step(table, under, log_m0, log_m1, sums):
     part, z_alt = np.empty((n_m, 2, 5)), np.empty((n_m, n_alt))
     for u in range(n_units):
         spike[0] = under.log_not_w
-        spike[1:] = under.e_beta[:, kind[u]]
+        for i in range(3):
+            spike[i + 1] = under.e_beta[i, kind[u]]
         _fill_unit(
             x[u], log_weight[u], log_case[u], log_control[u], under, spike, broad, room, part, z_alt
         )
@@ -312,7 +313,7 @@ def add_marginal(f0, f1, whole):
     return marginal
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _add_unit(part, z_alt, under, t, sums):
     """Return one unit's log m0 and log m1 from its parts, and add to the EM's sums."""
     whole, called, errors = sums

@@ -36,7 +36,7 @@ from vbmodels.variants.two_groups.pass_kernels import (
 _NO_MASS = 1e-10  # a grid with less does not move a quantile
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _mixture_cdf(point, x, cdf, density, least):
     total = 0.0
     n_m, size = x.shape
@@ -67,7 +67,7 @@ def _mixture_cdf(point, x, cdf, density, least):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def mixture_quantiles(x, cdf, density, levels, result):
     """Fill quantiles [L] of x from CDFs on nodes [Q, K]."""
     whole = cdf[:, -1].sum()
@@ -101,7 +101,7 @@ def mixture_quantiles(x, cdf, density, levels, result):
         result[i] = point
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _add_hypotheses(unit, under, spike, broad, backward, work, out):
     """Fill ``out`` [4, K]: H0 and H1 of the case, H0 and H1 of the control.
 
@@ -176,7 +176,8 @@ def posteriors(table, under, levels, result):
     backward = cumulative[::-1].copy()
     for u in range(n_units):
         spike[0] = under.log_not_w
-        spike[1:] = under.e_beta[:, kind[u]]
+        for i in range(3):
+            spike[i + 1] = under.e_beta[i, kind[u]]
         for q in range(n_m):
             unit = (x[u, q], log_weight[u, q], log_case[u, q], log_control[u, q])
             top0, top1 = _add_hypotheses(unit, under, spike, broad, backward, work, parts[q])
@@ -230,7 +231,7 @@ def mix(x, log_weight, parts, offsets, mu, levels, backward, mass, cdf, result):
         mixture_quantiles(x, cdf, mass, levels, result[side, 2:])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _add_batch_null(here, edges, a, case, b, under, work, out):
     """Add H0's masses of the case to out[0] and of the control to out[2].
 
@@ -258,7 +259,7 @@ def _add_batch_null(here, edges, a, case, b, under, work, out):
         out[2, k] += added
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _add_batch_alternatives(here, b, hypotheses, a, room, back, out):
     """Add H1's masses of the case to out[1] and of the control to out[3].
 
@@ -330,7 +331,8 @@ def batch_posteriors(table, group, under, levels, result):
     for u in range(n_units):
         b = under.shift[group[u]]
         spike[0] = hypotheses.log_not_w
-        spike[1:] = hypotheses.e_beta[:, kind[u]]
+        for i in range(3):
+            spike[i + 1] = hypotheses.e_beta[i, kind[u]]
         parts[:] = 0.0
         for q in range(n_m):
             here, out = x[u, q], parts[q]

@@ -30,7 +30,7 @@ _MOST_FACTORS = 40  # each at most 1e6 + 12, so their product is below 1e308
 _CLOSE = 3e-4
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _centre(r, n, member, m, start):
     """Return mode and scale in x of one sample's likelihood times sqrt(mu (1-mu))."""
     x = start
@@ -81,7 +81,7 @@ def _stretch(x, centres, scales):
     return math.log(product), density
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _stretch_nodes(x, centres, scales, work):
     """Fill work[0:3] with t(x), dt/dx and d2t/dx2 at all nodes, with one logarithm each."""
     t, density, bend, under = work[0], work[1], work[2], work[3]
@@ -108,7 +108,7 @@ def _stretch_nodes(x, centres, scales, work):
         t[k] = log(t[k] / under[k])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _predict(centres, scales, low, high, step, x):
     """Fill x with nodes near their places, one after the other by midpoint steps."""
     node = low
@@ -120,7 +120,7 @@ def _predict(centres, scales, low, high, step, x):
         x[k] = node
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _nodes(centres, scales, low, high, warm, x, log_weight, work):
     """Fill nodes and log weights; ``warm``: x holds a guess. See `quadrature`."""
     size = x.shape[0]
@@ -152,7 +152,7 @@ def _nodes(centres, scales, low, high, warm, x, log_weight, work):
         log_weight[k] = log(step / density[k])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _bisect(centres, scales, low, high, t_low, step, x):
     """Fill x by bisection: for the odd grid on which Halley's method wanders."""
     for k in range(x.shape[0]):
@@ -166,7 +166,7 @@ def _bisect(centres, scales, low, high, t_low, step, x):
         x[k] = 0.5 * (below + above)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _likelihoods(r, n, case, m, x, log_case, log_control, work):
     """Fill the log likelihoods of both samples on one grid; ``work`` is [6, K]."""
     size = x.shape[0]
@@ -229,7 +229,7 @@ def _likelihoods(r, n, case, m, x, log_case, log_control, work):
             out[k] += base + hits * log_a[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _samples(r, n, case, members, hits, rest, modes):
     """Fill what a unit's three samples are: case, control, and both.
 
@@ -257,7 +257,7 @@ def _samples(r, n, case, members, hits, rest, modes):
         modes[s] = math.log((with_allele + 0.5) / (reads - with_allele + 0.5))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _grid_ends(hits, rest, centres, scales):
     """Return where every sample's integrand has fallen by `_TAIL` nats on either side."""
     low, high = np.inf, -np.inf
