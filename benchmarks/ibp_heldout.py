@@ -158,8 +158,7 @@ def ibp_searched(batch: FeatureBatch, seed: int) -> Table:
     settings = FeatureOptions()
     model = make(settings)
     done = fit(model, [batch], seed=seed, tol=1e-6, max_iter=settings.max_iter)
-    (local,) = done.reduce.local_states(done.iterations - 1)
-    return apply(model, done.q, batch, local, settings).cells
+    return apply(model, done.q, batch, settings).cells
 
 
 def methods(classes: int) -> dict[str, Method]:

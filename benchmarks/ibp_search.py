@@ -81,7 +81,7 @@ def published(batch: FeatureBatch, seed: int) -> Any:
     settings = FeatureOptions()
     model = make(settings)
     done = fit(model, [batch], seed=seed, tol=settings.tol, max_iter=settings.max_iter)
-    return apply(model, done.q, batch, None, settings).features
+    return apply(model, done.q, batch, settings).features
 
 
 def one(seed: int, rows: int, features: int, missing: float, say: Any) -> dict[str, Any]:

@@ -18,12 +18,12 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF
 
 from reproduce.ibp_images import base_images, matched_f1, simulate_images
+from reproduce.ibp_laplace import LaplaceGibbs
 from reproduce.page import NOT_SAID, Page, Table, canvas, figures_of, mean_se, number
 from vbmodels.core.fit import fit
 from vbmodels.features.forms import make
 from vbmodels.features.ibp.model import PolyaGammaIBP, second_moments, tilt_square, with_one
 from vbmodels.features.ibp.predict import weights_of_held
-from vbmodels.features.laplace_gibbs import LaplaceGibbs
 from vbmodels.features.moment_kernels import packed_moments
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.table import feature_batch

@@ -46,7 +46,6 @@ FORMS: dict[str, list[dict[str, object]]] = {
         {"variances": "each"},
         {"n_features": 6, "max_iter": 400},
         {"inference": "multinomial", "max_iter": 300},
-        {"inference": "laplace", "draws": 10, "warmup": 2, "max_iter": 60},
     ],
     "experts": [
         {"inference": "additive", "max_iter": 400},

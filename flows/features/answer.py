@@ -31,7 +31,6 @@ from vbmodels.features.forms import Reported, completion, stability
 from vbmodels.features.imputation.model import CompletedGlobal
 from vbmodels.features.imputation.predict import HiddenCells
 from vbmodels.features.imputation.states import MEMBERS, Completion
-from vbmodels.features.laplace_gibbs import LaplaceIBP
 from vbmodels.features.patterns import Patterns
 
 FEWEST_ROWS = 40
@@ -75,14 +74,6 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Sampler:
-    """The draws of the collapsed sampler, and those before that are left out."""
-
-    draws: int
-    warmup: int
-
-
-@dataclass(frozen=True)
 class Scored:
     """How many files were scored, and those of them that the fit has read."""
 
@@ -123,8 +114,6 @@ class Answer:
         The models that fill missing cells.
     sweeps_to_fill
         The sweeps that these need, where the fit ended before they had learned.
-    sampler
-        Of the inference ``laplace``.
     scored
         Of a score.
     """
@@ -143,7 +132,6 @@ class Answer:
     cells: CellTest | None
     members: tuple[Member, ...]
     sweeps_to_fill: int | None
-    sampler: Sampler | None
     scored: Scored | None = None
 
     @property
@@ -183,7 +171,6 @@ def answer_of(finished: Finished, fit: Reported) -> Answer:
         cells=_test_of_cells(finished) if finished.fit is None else None,
         members=() if filling is None else tuple(_members(filling)),
         sweeps_to_fill=model.members.sweeps() if is_untaught else None,
-        sampler=Sampler(model.draws, model.warmup) if isinstance(model, LaplaceIBP) else None,
     )
     return found if finished.fit is None else _scored(found, finished, finished.fit)
 

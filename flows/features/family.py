@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from flows import storage
 from flows.family import Checked, Each, Family, Finished, Ingested
-from flows.faults import Fault, InputError, RunError
+from flows.faults import Fault, RunError
 from flows.features.answer import Answer, FeatureSummary, answer_of
 from flows.features.input import coding as feature_coding
 from flows.features.input.columns import faults_of_fit
@@ -23,13 +23,11 @@ from flows.features.simpler_models import hidden_table, sample_rows
 from flows.one_table import ReadsColumns, columns_of
 from flows.records.runs import Parameter, RunPaths
 from flows.storage import InputFile
-from flows.tables import partition
 from flows.tables.partition import Part
 from flows.tables.roles import ID
 from vbmodels.features import forms
 from vbmodels.features.ibp.model import FeatureGlobal
 from vbmodels.features.imputation.predict import HiddenCells, together
-from vbmodels.features.options import LARGEST_LAPLACE
 from vbmodels.features.patterns import count_patterns
 from vbmodels.features.table import FeatureBatch
 
@@ -50,16 +48,6 @@ class FeaturesFamily(ReadsColumns, Family):
         """List the columns that cannot be read."""
         return faults_of_fit(files, columns_of(checked))
 
-    def plan(
-        self, files: Sequence[InputFile], checked: Sequence[Checked], settings: FeatureSettings
-    ) -> list[Part]:
-        """Cut the rows by number."""
-        if settings.inference != "laplace":
-            return super().plan(files, checked, settings)
-        rows = [one.rows for one in checked]
-        _refuse_many_rows(sum(rows))
-        return partition.cut(files, rows, sum(rows), 1)
-
     def ingest(self, part: Part, settings: FeatureSettings, paths: RunPaths) -> Ingested:
         """Store a partition's cells as text."""
         return feature_coding.store_cells(part.index, self.read_rows(part, settings), paths)
@@ -78,7 +66,7 @@ class FeaturesFamily(ReadsColumns, Family):
     ) -> FeatureSummary:
         """Write the probability of every feature in every row, and of missing cells."""
         columns = feature_coding.read_dictionary(paths)
-        found = _finished(forms.apply, model, q, batch, local, settings)
+        found = _finished(forms.apply, model, q, batch, settings)
         if any(column.structural for column in columns):
             chosen = ~feature_coding.skipped_cells(found, batch, columns)
             found = replace(
@@ -169,18 +157,6 @@ def _names_of(hidden: HiddenCells, batch: FeatureBatch, ids: pa.ChunkedArray) ->
     """Return the names of the rows that have hidden cells, or may have some."""
     rows = np.flatnonzero(np.isin(batch.row_id, hidden.row_id))
     return tuple(ids.take(pa.array(rows)).cast(pa.string()).to_pylist())
-
-
-def _refuse_many_rows(rows: int) -> None:
-    if rows <= LARGEST_LAPLACE:
-        return
-    raise InputError.of(
-        file="settings",
-        column="inference",
-        expected=f"at most {LARGEST_LAPLACE:,} rows for the collapsed sampler (laplace)",
-        found=f"{rows:,}",
-        remedy="set inference to variational",
-    )
 
 
 def _global_rows(at: FeatureGlobal) -> list[Parameter]:

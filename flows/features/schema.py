@@ -52,7 +52,7 @@ FEATURE_WEIGHTS = Table(
         Column(
             "sd",
             NUMBER,
-            "posterior sd of the weight; a lower limit with inference multinomial and laplace",
+            "posterior sd of the weight; a lower limit with inference multinomial",
             nullable=True,
         ),
         Column(

@@ -10,8 +10,6 @@ from flows.settings.base import declared
 from flows.settings.tables import TableSettings
 from vbmodels.features.options import FeatureOptions
 
-AFTER_DRAWS = 9
-"""Sweeps after the last draw of laplace: those that set the weights."""
 LEAST_VARIATIONAL = 61
 """Fewest sweeps of variational: those of the search's chains, and one more."""
 LEAST_MULTINOMIAL = 24
@@ -34,7 +32,7 @@ class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ig
     first = ("n_features", "missing", "ordered", "starts", "least_rows")
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": ("bins", "max_levels", "group"),
-        "expert": ("inference", "alpha", "sigma2", "warmup", "draws"),
+        "expert": ("inference", "alpha", "sigma2"),
     }
 
     rows_per_partition: int = Field(5000, ge=1, description="Rows in a partition.")
@@ -61,21 +59,9 @@ class FeatureSettings(declared(FeatureOptions, base=TableSettings)):  # type: ig
     group: bool = Field(True, description="Whether equal rows share one local step (variational).")
 
     @model_validator(mode="after")
-    def _without_weights(self) -> FeatureSettings:
-        if "weight" in self.columns and self.inference == "laplace":
-            raise ValueError(
-                "weights of rows are for inference variational or multinomial, not laplace; leave "
-                f"them out (--exclude {self.columns['weight']}) or take another inference"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _enough_sweeps(self) -> FeatureSettings:
-        least = {
-            "variational": LEAST_VARIATIONAL,
-            "multinomial": LEAST_MULTINOMIAL,
-            "laplace": self.warmup + self.draws + AFTER_DRAWS,
-        }[self.inference]
+        variational = self.inference == "variational"
+        least = LEAST_VARIATIONAL if variational else LEAST_MULTINOMIAL
         if self.max_iter < least:
             raise ValueError(
                 f"max_iter must be at least {least} with inference {self.inference}, not "

@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.flows.commands import setting_args
 from tests.flows.features.test_filled_cells import survey
 from tests.flows.features.test_ordered import likert
 
@@ -45,8 +44,6 @@ RUNS = {
     "undecided": ("features", "duties.parquet"),
     "several": ("features", "survey.parquet", "--set", "n_features=4"),
     "weighted": ("features", "weighted.parquet", "--column", "weight=w"),
-    "laplace": ("features", "few.parquet", *setting_args(
-        "inference=laplace", "warmup=4", "draws=4", "n_features=3", "least_rows=1")),
     "none": ("features", "unrelated.parquet"),
     "too_few": ("features", "few.parquet"),
     "score": ("score", "several", "new.parquet"),

@@ -42,8 +42,7 @@ def variational(rng: np.random.Generator) -> Readings:
     done = fit(
         model, [batch], seed=int(rng.integers(2**31)), tol=settings.tol, max_iter=settings.max_iter
     )
-    (local,) = done.reduce.local_states(done.iterations - 1)
-    found = feature_models.apply(model, done.q, batch, local, settings)
+    found = feature_models.apply(model, done.q, batch, settings)
     true = codes[found.rows, found.columns]
     scored = (np.arange(3) > 0) & (np.arange(3) < LEVELS[found.columns][:, None])
     right = true[:, None] == np.arange(3)

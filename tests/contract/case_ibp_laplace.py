@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from reproduce.ibp_images import matched_f1, simulate_images
+from reproduce.ibp_laplace import LaplaceGibbs, LaplaceIBP, log_buffet
 from tests.contract import ends, samplers
 from tests.feature_tables import split_rows
 from vbmodels.core.fit import fit
 from vbmodels.features.ibp.model import PolyaGammaIBP
-from vbmodels.features.laplace_gibbs import LaplaceGibbs, LaplaceIBP, log_buffet
 from vbmodels.features.table import FeatureBatch, feature_batch, simulate_table
 from vbmodels.testing.case import EVERY, Case, Extremes, Objective, Recovery
 
@@ -67,7 +67,7 @@ CASE = Case(
     ),
     undivided="Every flip needs all rows: several partitions are refused (test_ibp_laplace).",
     agreement="Rows of the fit get the shares of the chain's draws, new rows q(z) at the "
-    "weights that it ends with: two answers, both stated in docs/pipelines/features.md.",
+    "weights that it ends with: two answers.",
     global_step="The chain draws Z with the weights integrated out; there is no parameter.",
     local_step="The step draws; no parameter stands at an optimum.",
     monte_carlo="A sampler has no bound to compare with a definition.",

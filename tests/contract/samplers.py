@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from reproduce.ibp_laplace import ChainRows, LaplaceIBP
 from reproduce.vbss_bss import BSS, bss
 from reproduce.vbss_gibbs import gibbs
 from tests.contract import vmmic
@@ -18,7 +19,6 @@ from vbmodels.experts.bmem.metropolis import SampledExperts, WalkPrior
 from vbmodels.experts.rows import Rows
 from vbmodels.experts.simulate import simulate as simulate_experts
 from vbmodels.features.ibp.model import PolyaGammaIBP
-from vbmodels.features.laplace_gibbs import ChainRows, LaplaceIBP
 from vbmodels.features.table import feature_batch, simulate_table
 from vbmodels.keywords.vbss.model import VBSS
 from vbmodels.testing.case import Chains, Draws

@@ -37,7 +37,6 @@ CASES = {
     "columns of two files": command("check features @", two_files),
     "too few sweeps": features("n_features=3", "max_iter=60"),
     "one sweep more": features("n_features=3", "max_iter=61"),
-    "too few sweeps of the sampler": features("inference=laplace", "max_iter=14"),
     "an infinite code": features(x=[np.inf, 1.0] * 150),
     "no order": features("ordered=[a]"),
     "no column to be ordered": features("ordered=[aa]"),

@@ -301,9 +301,8 @@ class LatentFeatures(
         total, cells = 0.0, 0
         for number in range(group.max() + 1):
             rest = np.where(group == number, MISSING, codes)
-            prediction = apply(
-                self.model_, self.q_, feature_batch(rest, self._levels), None, self._options
-            )
+            batch = feature_batch(rest, self._levels)
+            prediction = apply(self.model_, self.q_, batch, self._options)
             truth = codes[prediction.rows, prediction.columns]
             known = truth != MISSING
             chance = prediction.cells[known, truth[known]]
@@ -346,7 +345,7 @@ class LatentFeatures(
         check_is_fitted(self)
         cells = self._cells(X, reset=False)
         batch = feature_batch(self._codes(cells), self._levels)
-        return apply(self.model_, self.q_, batch, None, self._options), cells
+        return apply(self.model_, self.q_, batch, self._options), cells
 
     def _cells(self, X: Any, reset: bool) -> Any:
         """Return the cells as objects [rows, columns]: no number or mark turns into another."""

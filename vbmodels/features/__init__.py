@@ -4,6 +4,4 @@
   `search/fit.py`. No published source; Polya-Gamma: Polson, Scott and Windle (2013).
 - Missing cells by several models, weighed on hidden cells: `imputation/model.py`.
 - IBP with multinomial-logit observations, variational (Ruiz et al. 2014): `multinomial.py`.
-- The same by collapsed Gibbs sampling with Laplace-approximated weights (Ruiz et al. 2014):
-  `laplace_gibbs.py`.
 """

@@ -16,7 +16,6 @@ from vbmodels.features.ibp.predict import impute_sampled, missing_cells, weights
 from vbmodels.features.imputation.model import CompletedGlobal, CompletedIBP
 from vbmodels.features.imputation.predict import HiddenCells, filled, hidden_cells
 from vbmodels.features.imputation.states import Completion
-from vbmodels.features.laplace_gibbs import LaplaceIBP
 from vbmodels.features.multinomial import HALVINGS, MultinomialIBP, TextIBP
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.patterns import (
@@ -106,8 +105,6 @@ def make(settings: FeatureOptions) -> Any:
         learn=settings.learn,
         each=settings.variances == "each",
     )
-    if settings.inference == "laplace":
-        return LaplaceIBP(form, settings.sigma2, settings.warmup, settings.draws, HELD)
     if settings.inference == "multinomial":
         text = TextIBP(settings.n_features, alpha=settings.alpha, sigma2=settings.sigma2)
         return MultinomialIBP(
@@ -144,23 +141,17 @@ def best_of(q: Any) -> FeatureGlobal:
         return weights_of_held(q)
     except TypeError as error:
         raise UnfinishedFit(
-            "max_iter ended the fit before its features were found: raise max_iter (the Laplace "
-            f"sampler needs warmup + draws + {HELD + 1})"
+            "max_iter ended the fit before its features were found: raise max_iter"
         ) from error
 
 
-def apply(
-    model: Any, q: Any, batch: FeatureBatch, local: Any, settings: FeatureOptions
-) -> RowFindings:
-    """Return what the fit says of a partition's rows; ``local`` is None for new ones."""
+def apply(model: Any, q: Any, batch: FeatureBatch, settings: FeatureOptions) -> RowFindings:
+    """Return what the fit says of a partition's rows."""
     rows, columns = missing_cells(batch)
-    fit, at = read(model, q, settings), best_of(q)
-    if isinstance(model, LaplaceIBP) and local is not None:
-        nu = local.nu
-    else:
-        nu = row_chances(fit.draws, batch.sign)
+    fit = read(model, q, settings)
+    nu = row_chances(fit.draws, batch.sign)
     members = completion(model, q)
-    cells = filled(members, batch) if members else impute_sampled(at, batch, nu)
+    cells = filled(members, batch) if members else impute_sampled(best_of(q), batch, nu)
     return RowFindings(selected(nu[batch.row_of], fit.chosen), rows, columns, cells)
 
 

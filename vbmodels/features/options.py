@@ -7,9 +7,6 @@ from typing import Literal
 
 from vbmodels.core.options import option, share
 
-LARGEST_LAPLACE = 1000
-"""Rows: every flip of the collapsed sampler costs a fit of all columns."""
-
 
 @dataclass(eq=False, repr=False)
 class FeatureOptions:
@@ -18,16 +15,15 @@ class FeatureOptions:
     n_features: int = option(
         12,
         "Features that the search begins with; where all are in use it begins again with twice as "
-        "many. multinomial and laplace: the most features.",
+        "many. multinomial: the most features.",
         ge=1,
         le=200,
         positional=True,
     )
-    inference: Literal["variational", "multinomial", "laplace"] = option(
+    inference: Literal["variational", "multinomial"] = option(
         "variational",
         "variational: finds the number of features too (recommended); multinomial: the "
-        "variational method of Ruiz et al. 2014, for comparison; laplace: their sampler, for "
-        f"comparison, in one partition, for tables of at most {LARGEST_LAPLACE} rows.",
+        "variational method of Ruiz et al. 2014, for comparison.",
     )
     search_rows: int | None = option(
         10_000,
@@ -57,8 +53,6 @@ class FeatureOptions:
         ge=1,
         le=20,
     )
-    warmup: int = option(200, "laplace: first draws, which are discarded.", ge=0)
-    draws: int = option(200, "Draws that are averaged (laplace).", ge=4)
     rare_below: int = option(
         5,
         "Categories with fewer cells than this are joined into one, where a column has several "

@@ -277,7 +277,7 @@ def _build(
         codes[given],
         levels,
         np.arange(first, first + len(codes))[given],
-        grouped=settings.group and settings.inference != "laplace",
+        grouped=settings.group,
         weight=_weights(table)[given] / mean_weight,
     )
     url = paths.part("partitions", index, "npz")

@@ -16,7 +16,7 @@ from tests.faults import pipelines
 from tests.feature_tables import split_rows
 from tests.flows.commands import printed, refused, setting_args, succeed
 from tests.flows.experts.runs import latest, written
-from vbmodels.core.fit import NotConverged, fit
+from vbmodels.core.fit import fit
 from vbmodels.estimators import LatentFeatures
 from vbmodels.features.forms import make
 from vbmodels.tables.levels import Levels
@@ -109,35 +109,13 @@ def test_the_multinomial_form_runs_and_scores(simulated, tmp_path):
     assert again.column_names == before.column_names
 
 
-@pytest.mark.thorough
-def test_the_collapsed_sampler_runs_on_a_small_table_and_scores(tmp_path):
-    rng = np.random.default_rng(0)
-    z = rng.random(30) < 0.5
-    columns = {f"q{i}": [str(int(x)) for x in z ^ (rng.random(30) < 0.1)] for i in range(6)}
-    source = written(tmp_path, {"id": [f"r{i}" for i in range(30)], **columns})
-    target = tmp_path / "out"
-    more = setting_args("inference=laplace", "warmup=4", "draws=4", "n_features=3", "least_rows=1")
-    succeed("features", source, target, *more)
-    folder, record = latest(target)
-    rows = pq.read_table(folder / "rows")
-    assert record["converged"]
-    assert record["partitions"] == 1
-    found = np.stack([rows[c].to_numpy() for c in rows.column_names[1:]], 1) > 0.5
-    assert matched_f1(found, z[:, None]) > 0.8
-    succeed("score", folder, source, target)
-
-
-@pytest.mark.parametrize(("inference", "least"), [("multinomial", 24), ("laplace", 15)])
-def test_the_least_max_iter_is_what_a_form_needs(inference, least):
+def test_the_least_max_iter_is_what_multinomial_needs():
     codes, levels = np.array([[0, 1], [1, 0], [1, 1], [0, 0]] * 3), np.array([2, 2])
-    options = {"inference": inference, "warmup": 2, "draws": 4, "n_features": 2}
+    options, least = {"inference": "multinomial", "n_features": 2}, 24
     settings = FeatureSettings(**options, max_iter=least)
     data = split_rows(codes, levels, 1, grouped=False)
     model = make(settings)
     assert fit(model, data, max_iter=settings.max_iter).converged
-    if inference == "laplace":
-        with pytest.warns(NotConverged):
-            fit(model, data, max_iter=settings.max_iter - 1)
     with pytest.raises(ValueError, match=f"max_iter must be at least {least}"):
         FeatureSettings(**options, max_iter=least - 1)
 

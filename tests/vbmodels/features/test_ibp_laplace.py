@@ -7,10 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
-from tests.feature_tables import split_rows
-from vbmodels.core.fit import fit
-from vbmodels.features.ibp.model import PolyaGammaIBP
-from vbmodels.features.laplace_gibbs import (
+from reproduce.ibp_laplace import (
     ChainRows,
     LaplaceDraw,
     LaplaceGibbs,
@@ -18,6 +15,9 @@ from vbmodels.features.laplace_gibbs import (
     laplace,
     log_buffet,
 )
+from tests.feature_tables import split_rows
+from vbmodels.core.fit import fit
+from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.table import simulate_table
 
 pytestmark = pytest.mark.thorough  # a form of the papers

@@ -100,6 +100,6 @@ def test_a_search_that_ends_in_its_sample_gives_every_row_its_features(drawn):
     locals_ = done.reduce.local_states(done.iterations - 1)
     for batch, local in zip(batches, locals_, strict=True):
         assert rows_of(done.q, local) is None
-        found = apply(one, done.q, batch, local, settings).features
+        found = apply(one, done.q, batch, settings).features
         assert len(found) == batch.n_rows
         assert np.isfinite(found).all()

@@ -93,9 +93,7 @@ def fitted():
     for parts in (1, 4):
         batches = split_rows(codes, LEVELS, parts)
         done = fit(model, batches, seed=3, tol=1e-7, max_iter=1500)
-        states = done.reduce.local_states(done.iterations - 1)
-        pairs = zip(batches, states, strict=True)
-        rows = [apply(model, done.q, b, local, settings).features for b, local in pairs]
+        rows = [apply(model, done.q, batch, settings).features for batch in batches]
         found.append((done, batches, np.concatenate(rows)))
     return model, settings, found
 
@@ -113,6 +111,6 @@ def test_a_row_that_is_scored_again_has_the_same_probabilities(fitted):
     model, settings, ((done, _, rows), _) = fitted
     batch = done.reduce.batches[0]
     codes = batch.codes[batch.row_of][::-1]
-    again = apply(model, done.q, feature_batch(codes, LEVELS), None, settings).features
+    again = apply(model, done.q, feature_batch(codes, LEVELS), settings).features
     assert np.array_equal(again[::-1], rows)
     assert read(model, done.q, settings).whole

@@ -7,7 +7,7 @@ and for each column the weights beta [R, K + 1] ~ N(0, sigma_B^2) are integrated
 
 (eq 13). Rows that share features and answer share their terms (section 3.2), so costs follow
 the number of distinct patterns. Every flip changes p(X | Z) of all columns: this is for small
-tables in one process; `gibbs` is the sampler that rows can share.
+tables in one process.
 
 The text's sampler as a model of the common loop: one chain, one partition, small tables.
 
@@ -41,7 +41,7 @@ ROUNDS, TOLERANCE = 50, 1e-7
 
 
 @dataclass(frozen=True)
-class LaplaceFit(State, kind="features/laplace_gibbs.LaplaceFit"):
+class LaplaceFit(State, kind="features/ibp_laplace.LaplaceFit"):
     """Columns of one number of categories, R, at one Z.
 
     Parameters
@@ -123,7 +123,7 @@ def _derivatives(
 
 
 @dataclass(frozen=True)
-class LaplaceDraw(State, kind="features/laplace_gibbs.LaplaceDraw"):
+class LaplaceDraw(State, kind="features/ibp_laplace.LaplaceDraw"):
     """One draw.
 
     Parameters
@@ -262,7 +262,7 @@ def _total(fits: Sequence[LaplaceFit]) -> float:
 
 
 @dataclass(frozen=True)
-class ObservedParts(Stats, kind="features/laplace_gibbs.ObservedParts"):
+class ObservedParts(Stats, kind="features/ibp_laplace.ObservedParts"):
     """Counts of answers, and how many partitions there are."""
 
     counts: UnitCounts
@@ -270,7 +270,7 @@ class ObservedParts(Stats, kind="features/laplace_gibbs.ObservedParts"):
 
 
 @dataclass(frozen=True)
-class ChainGlobal(State, kind="features/laplace_gibbs.ChainGlobal"):
+class ChainGlobal(State, kind="features/ibp_laplace.ChainGlobal"):
     """How far the chain is; all that it draws lives with the rows.
 
     Parameters
@@ -293,7 +293,7 @@ class ChainGlobal(State, kind="features/laplace_gibbs.ChainGlobal"):
 
 
 @dataclass(frozen=True)
-class ChainRows(State, kind="features/laplace_gibbs.ChainRows"):
+class ChainRows(State, kind="features/ibp_laplace.ChainRows"):
     """The last draw, and how many of the draws that count had each of its features [N, K]."""
 
     draw: LaplaceDraw
@@ -301,7 +301,7 @@ class ChainRows(State, kind="features/laplace_gibbs.ChainRows"):
 
 
 @dataclass(frozen=True)
-class ChainSums(Stats, kind="features/laplace_gibbs.ChainSums"):
+class ChainSums(Stats, kind="features/ibp_laplace.ChainSums"):
     """log p(X, Z) by Laplace, and the draws that count in which a row had a feature [K]."""
 
     log_joint: float
