@@ -209,7 +209,7 @@ def test_rare_categories_are_joined_and_scored_as_one(tmp_path, capsys):
     source = written(tmp_path, table)
     more = setting_args("n_features=2", "max_levels=8", "rare_below=3", "tol=1e-3")
     said = printed(capsys, "features", source, tmp_path / "out", *QUICK, *more)
-    assert "(rare), in 2 columns: x (10), every (13)" in said
+    assert "(rare) in 2 columns: x (10), every (13)" in said
     _, record = latest(tmp_path / "out")
     levels = {c["name"]: c["levels"] for c in record["results"]["columns"]}
     assert levels["x"] == {"common": 30, "usual": 20, "(rare)": 10}
