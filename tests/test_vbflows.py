@@ -3,12 +3,13 @@
 import subprocess
 import sys
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 import vbflows
-from flows.faults import InputError
-from flows.records.runs import PublishError
+from flows.faults import InputError, RunError
+from flows.records.runs import PublishError, open_run
 from tests.faults import pipelines
 
 
@@ -49,9 +50,28 @@ def test_a_finished_run_is_loaded_and_scores_new_data_from_memory(tmp_path):
         vbflows.load(str(tmp_path / "in"))
 
 
-def test_scores_equal_those_of_the_fit(tmp_path):
+def test_scores_equal_those_of_the_fit(tmp_path, monkeypatch):
     source = pipelines.simulate("experts", str(tmp_path / "in"), 60)
     fitted = pipelines.run("experts", source, str(tmp_path / "out"))
     scored = vbflows.score(fitted["target"], source, str(tmp_path / "scores"))
     assert scored["rows_read"] == fitted["rows_read"]
     assert "rows" in str(sorted(p.name for p in (tmp_path / "scores" / "runs").glob("*/*")))
+    paths, record = open_run(fitted["target"])
+    old = record.model_copy(update={"results": {"kind": "label"}})
+    monkeypatch.setattr("vbflows.result.open_run", lambda run: (paths, old))
+    with pytest.raises(PublishError, match="an answer of this version"):
+        vbflows.load(fitted["target"])
+
+
+def test_a_matrix_that_cannot_be_inverted_is_a_sentence_with_its_partition(tmp_path):
+    source = pipelines.simulate("experts", str(tmp_path / "in"), 60)
+
+    def fail():
+        with vbflows.begin("experts", source, str(tmp_path / "out")) as run:
+            vbflows.stages.check(run)
+            error = np.linalg.LinAlgError("the precision must be positive definite")
+            error.add_note("in partition 3 (x.npz)")
+            raise error
+
+    with pytest.raises(RunError, match=r"positive definite; in partition 3 \(x.npz\); "):
+        fail()

@@ -13,11 +13,9 @@ import narwhals.stable.v1 as nw
 import pyarrow as pa
 
 from flows import storage
-from flows.catalogue import known
 from flows.faults import InputError
-from flows.read.rows import parts_of, tables_of
+from flows.read.rows import parts_of, shown_of, tables_of
 from flows.records.runs import open_run
-from flows.report.answers import of_results
 from flows.run import score as score_run
 from flows.settings import ComputeSettings
 
@@ -48,7 +46,7 @@ class Result:
         self.report = paths.file("report.html")
         self.headline, self.warnings = record.headline, list(record.warnings)
         self.settings = dict(record.settings)
-        self.answer = of_results(known(record.pipeline), record.results)
+        self.answer = shown_of(paths, record).answer
         self.tables = tables_of(paths)
 
     def __repr__(self) -> str:

@@ -102,7 +102,6 @@ def design_effect(values: FloatArray, group: IntArray) -> float:
     return max(standard_error(values, group) ** 2 / alone, 1.0)
 
 
-_Z = 1.959964
 _END = 1e-12  # off 0, 1 and the area itself: at 0 and 1 the variance is none
 
 

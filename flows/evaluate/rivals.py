@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import xlogy
 
 from flows.evaluate.estimate import Estimate, auroc, mean_of
 from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.experts.terms.likelihoods import poisson_deviance
 
 Loss = Callable[[FloatArray, FloatArray], FloatArray]
 """Loss of each row [n], of its truth [n] and what is predicted, [n] or [n, K]."""
@@ -69,18 +69,9 @@ def square_loss(truth: FloatArray, predicted: FloatArray) -> FloatArray:
     return np.asarray((truth - predicted) ** 2)
 
 
-def deviance(truth: FloatArray, mean: FloatArray) -> FloatArray:
-    """Return the deviance of counts by Poisson's distribution.
-
-    >>> deviance(np.array([0.0, 2.0]), np.array([1.0, 2.0]))
-    array([2., 0.])
-    """
-    return np.asarray(2.0 * (xlogy(truth, truth / mean) - truth + mean))
-
-
 LABEL, CLASSES = Target(label_loss), Target(class_loss)
 NUMBER = Target(square_loss, lambda truth, base: np.full(truth.size, truth.mean()))
-COUNT = Target(deviance, lambda truth, base: base * (truth.sum() / base.sum()))
+COUNT = Target(poisson_deviance, lambda truth, base: base * (truth.sum() / base.sum()))
 
 
 def compare(

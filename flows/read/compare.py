@@ -154,7 +154,7 @@ def _side(paths: RunPaths, record: RunRecord, other: RunRecord, page: str) -> Si
         paths.root,
         record.finished,
         record.headline,
-        fit_in_words(record, brief=True),
+        fit_in_words(record),
         render.link_to_report(paths, storage.absolute(page)) if page else report,
         record.rows_kept,
         len(record.inputs),

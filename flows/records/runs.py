@@ -238,18 +238,15 @@ TRACE = Table(
 NO_FIT = "no fit: scores only"
 
 
-def fit_in_words(record: RunRecord, brief: bool = False) -> str:
-    """Say how the fit ended, in a line; ``brief``: without the value of its objective."""
+def fit_in_words(record: RunRecord) -> str:
+    """Say how the fit ended, in a line."""
     if record.elbo is None:
         return f"fitted by run {record.fitted}" if record.fitted else NO_FIT
     if record.objective in DRAWN:
         state = "" if record.converged else ", stopped before the last"
-        value = "" if brief else f", {record.objective} {record.elbo:,.4f} at the end"
-        return f"{record.iterations} draws{state}{value}"
+        return f"{record.iterations} draws{state}"
     state = "converged" if record.converged else "NOT converged"
-    if brief:
-        return f"{state} after {record.iterations} sweeps"
-    return f"{record.objective} {record.elbo:,.4f} after {record.iterations} sweeps, {state}"
+    return f"{state} after {record.iterations} sweeps"
 
 
 def new_run_id(now: datetime | None = None) -> str:

@@ -106,7 +106,7 @@ class Shown:
     meant
         What settings mean that are empty, by name.
     page_data
-        What only the page shows: see `flows.family.ShowsMore`.
+        What only the page shows: see `flows.family.Family.page_data`.
     """
 
     family: str
@@ -204,7 +204,7 @@ def _render(shown: Shown, name: str) -> str:
         "headline": record.headline,
         "caveat": caveat(shown.family, shown.answer, shown.commands),
         "first_rows": say(shown.family, "first_rows", in_lines(shown.answer)).strip("\n"),
-        "ended": fit_in_words(record, brief=True),
+        "ended": fit_in_words(record),
         "file": f"{record.pipeline}-{record.run_id}",
         "report": shown.report,
         "rows": shown.rows,

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 
 import psutil
+from numpy.linalg import LinAlgError
 from pydantic import BaseModel, ValidationError
 
 from flows import storage
@@ -163,14 +164,15 @@ def _ended(run: Run) -> Iterator[None]:
     except KeyboardInterrupt as error:
         how = str(error) or "interrupted"
         raise Interrupted(f"{how}; {_what_became_of(run)}") from error
-    except (ComputeError, StorageError) as error:
+    except (ComputeError, StorageError, LinAlgError) as error:
         with suppress(StorageError), storage.no_retry():
             if run.lock is not None:
                 refuse_removed(run.paths)
         _refuse_damaged(run, error)
         if isinstance(error, storage.ChangedError):
             raise RunError(f"{error}; nothing was published") from error
-        raise RunError(f"{error}; {_what_became_of(run)}") from error
+        why = "; ".join([str(error), *getattr(error, "__notes__", ())])
+        raise RunError(f"{why}; {_what_became_of(run)}") from error
 
 
 def _refuse_damaged(run: Run, error: Exception) -> None:

@@ -117,7 +117,7 @@ def call_indels(
     model
         That of the substitutions; shifts are always by type.
     settings, paths, fitted, each
-        See `flows.family.Selects`.
+        See `flows.family.Family.select`.
     number
         Of the case, where there are several.
     """

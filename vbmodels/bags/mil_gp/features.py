@@ -23,7 +23,7 @@ label. In phi it is x L, L L' = R (with the jitter of k(z, z)).
 
 With more words than ``linear_rank`` it is x T + e, R ~ T T' + diag(d): T has the directions in
 which phi varies most over all instances, and d_j = 1 - |T_j|^2 is what they leave of a word's
-variance, which is noise, independent over instances, as r is (`wordings`).
+variance, which is noise, independent over instances, as r is (`words`).
 
 A leak is one more instance in every bag, with f = u, u ~ N(-3.5, .5^2) the same in all (a column
 of phi that is 1 for leaks and 0 elsewhere): by it a bag may be positive though no instance of its
