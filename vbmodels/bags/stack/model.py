@@ -5,7 +5,7 @@
 The embedding (`embedding`) says which bags are positive; the witness, a Gaussian process of
 instances (`mil_gp.fit`), says which instances would make them so; the base rate keeps the others
 honest where there is nothing to learn. The weights are those with the highest probability of
-labels that a member has not seen (`stacking_weights`): the embedding's by EP's leave-one-out, the
+labels that a member has not seen (`core.optimise.stacked`): the embedding's by EP's leave-one-out, the
 witness's by folds of bags, each at the kernel value that its other bags choose, the base rate's by
 its count without the bag. Where labels are few the weights go to the member that is the best by
 these (`weighed`). Folds go side by side as the classes of one problem, each without its own
@@ -21,9 +21,9 @@ probabilities are those of witness or vMMIC, whichever has the larger weight, as
 Instances of several modalities are united in one table for the witness (`modalities`).
 
 The witness keeps columns of every instance in memory. Where they would take more than is allowed,
-it is left out, and the stack is of the other two; instances then have no probability.
+it is left out; instances then have the probabilities of vMMIC, or none.
 
-The members are fitted one after another: the witness, its folds, the embedding, weights.
+The members are fitted one after another: the witness, its folds, the embedding, vMMIC, weights.
 Of many bags the witness's kernel value is chosen first, by some of either label (`FEW`): then only
 one value's columns of all instances are kept, and sweeps take a fraction of the time.
 """
@@ -85,7 +85,7 @@ GROWN = 1.5
 
 @dataclass(frozen=True)
 class SeenBags(Stats, kind="bags/stack.SeenBags"):
-    """What both members' starts need of a partition.
+    """What the members' starts need of a partition.
 
     Of several modalities the witness needs what the embedding needs. ``instances`` counts all,
     those of bags without a label too.
@@ -98,9 +98,9 @@ class SeenBags(Stats, kind="bags/stack.SeenBags"):
 
 @dataclass(frozen=True)
 class MemberStats(Stats, kind="bags/stack.MemberStats"):
-    """Log probability of each fitted bag's label without it, by embedding and witness, [n, 2].
+    """Log probability of each fitted bag's label without it, [n, members].
 
-    Where the witness was left out it is [n, 1]. ``label`` is [n]; ``fold`` is of the bags' groups,
+    Members are as in `MEMBERS`, without the base rate and those that were left out. ``label`` is [n]; ``fold`` is of the bags' groups,
     [n], or [0] where there are none.
     """
 
@@ -243,7 +243,7 @@ class AutoModel:
     few: int = FEW
 
     def observe(self, batch: Bags) -> SeenBags:
-        """Return what both members need before they start."""
+        """Return what the members need before they start."""
         alone = len(batch.modalities) == 1
         witness = self.witness.observe(batch) if alone and self.witness_memory else None
         return SeenBags(witness, self.embedding.observe(batch), batch.n_instances)
