@@ -5,9 +5,9 @@
 The embedding (`embedding`) says which bags are positive; the witness, a Gaussian process of
 instances (`mil_gp.fit`), says which instances would make them so; the base rate keeps the others
 honest where there is nothing to learn. The weights are those with the highest probability of
-labels that a member has not seen (`core.optimise.stacked`): the embedding's by EP's leave-one-out, the
-witness's by folds of bags, each at the kernel value that its other bags choose, the base rate's by
-its count without the bag. Where labels are few the weights go to the member that is the best by
+labels that a member has not seen (`core.optimise.stacked`): the embedding's by EP's leave-one-out,
+the witness's by folds of bags, each at the kernel value that its other bags choose, the base rate's
+by its count without the bag. Where labels are few the weights go to the member that is the best by
 these (`weighed`). Folds go side by side as the classes of one problem, each without its own
 bags, so that all come from one pass.
 
@@ -100,8 +100,8 @@ class SeenBags(Stats, kind="bags/stack.SeenBags"):
 class MemberStats(Stats, kind="bags/stack.MemberStats"):
     """Log probability of each fitted bag's label without it, [n, members].
 
-    Members are as in `MEMBERS`, without the base rate and those that were left out. ``label`` is [n]; ``fold`` is of the bags' groups,
-    [n], or [0] where there are none.
+    Members are as in `MEMBERS`, without the base rate and those that were left out. ``label`` is
+    [n]; ``fold`` is of the bags' groups, [n], or [0] where there are none.
     """
 
     log_p: FloatArray
