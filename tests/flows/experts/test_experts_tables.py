@@ -64,7 +64,7 @@ def test_a_table_as_it_comes_is_fitted_and_described(fitted):
     assert {name: one["kind"] for name, one in kept["left_out"].items()} == {"name": "category"}
     additive = [row for row in rows_of(folder, "experts").to_pylist() if row["expert"] == 0]
     weights = {row["column"]: row for row in additive}
-    assert weights["by = car"]["mean"] > 0.3 > -0.3 > weights["by = bus"]["mean"]
+    assert weights["by = car"]["mean"] - weights["by = bus"]["mean"] > 2.0  # the reference is rare
     assert weights["age (missing)"]["mean"] > 0.3
     truth = np.array(people()["label"]) == "stays"
     assert log_loss(truth, probabilities_of(folder)) < 0.57 < log_loss(
@@ -132,8 +132,8 @@ def test_new_rows_are_read_as_the_fit_was(fitted, tmp_path, capsys):
     np.testing.assert_allclose(new[1:37], old[1:37], rtol=1e-9)
     assert new[0] != old[0]
     said = " ".join(record["warnings"])
-    assert "levels that the fit never saw count as the reference: by (2)." in said
-    assert "Missing cells of columns that had none in the fit" in said
+    assert "Levels that the fit never saw count as the reference: by (2)." in said
+    assert "Missing cells of columns without any in the fit" in said
     assert "by (1), member (1)" in said
     as_csv({**columns, "age": ["old"] * 40}, tmp_path / "odd.csv")
     said = refused(capsys, "score", fitted, tmp_path / "odd.csv", tmp_path / "o")
