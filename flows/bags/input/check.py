@@ -305,8 +305,8 @@ def read_header(file: InputFile, settings: BagSettings) -> CheckedBags:
     rows = 0
     theirs = table.called.get("bag_id", "bag_id")
     for batch in storage.read_batches(file.url, ROWS, [theirs], footer):
-        given = reading.given(table, pa.Table.from_batches([batch]))
-        cells = cast(reading.parse_text_columns(table, given)[0]["bag_id"], column)
+        renamed = reading.given(table, pa.Table.from_batches([batch]))
+        cells = cast(reading.parse_text_columns(table, renamed)[0]["bag_id"], column)
         # Bytes that are no text are a fault that the check of the rows reports.
         runs = pc.run_end_encode(pc.fill_null(cells, "").cast(pa.binary()))
         for name, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
