@@ -260,8 +260,8 @@ class Answer:
     @property
     def has_chances(self) -> bool:
         """Whether instances have probabilities."""
-        listed = [bag for some in self.bags.values() for bag in some]
-        return any(one.chance is not None for bag in listed for one in bag.instances)
+        listed = [bag for bags in self.bags.values() for bag in bags]
+        return any(instance.chance is not None for bag in listed for instance in bag.instances)
 
     @property
     def is_useful(self) -> bool:
@@ -274,11 +274,14 @@ class Answer:
         bags = {
             name: tuple(
                 replace(
-                    bag, instances=tuple(replace(one, features=()) for one in bag.instances[:3])
+                    bag,
+                    instances=tuple(
+                        replace(instance, features=()) for instance in bag.instances[:3]
+                    ),
                 )
-                for bag in some[:IN_RECORD]
+                for bag in listed[:IN_RECORD]
             )
-            for name, some in self.bags.items()
+            for name, listed in self.bags.items()
         }
         return replace(self, bags=bags, points=())
 
@@ -314,7 +317,9 @@ def answer(finished: Finished) -> Answer:
         spread=_spread(rows, on, test) if kind in ("label", "several") else (),
         predicted=_predicted(kind, best),
         expected_positive=float(best.sum()) if kind == "label" else 0.0,
-        bags={name: tuple(one.bag for one in some) for name, some in summary.lists.items()},
+        bags={
+            name: tuple(entry.bag for entry in entries) for name, entries in summary.lists.items()
+        },
         of_bags=summary.totals,
         labels=_labels(rows, new) if kind == "label" and not finished.seen else None,
         likely=_likely(summary),
@@ -351,10 +356,12 @@ def base_of(kind: Kind, rows: Rows) -> tuple[float, ...]:
 
 def tested(kind: Kind, rows: Rows, on: Which, base: tuple[float, ...]) -> Test | None:
     """Test what is predicted of labels that it does not know; None where there are too few."""
-    some = rows.is_tested(on)
-    truth, best = rows.label[some], rows.best[some]
-    group = rows.group[some] if rows.group.size else np.arange(truth.size)
-    rivals = {name: p[some] for name, p in rows.rivals.items() if not np.isnan(p[some]).any()}
+    is_tested = rows.is_tested(on)
+    truth, best = rows.label[is_tested], rows.best[is_tested]
+    group = rows.group[is_tested] if rows.group.size else np.arange(truth.size)
+    rivals = {
+        name: p[is_tested] for name, p in rows.rivals.items() if not np.isnan(p[is_tested]).any()
+    }
     if kind in ("label", "several"):
         if np.unique(truth).size < 2:
             return None
@@ -366,7 +373,7 @@ def tested(kind: Kind, rows: Rows, on: Which, base: tuple[float, ...]) -> Test |
         mean = np.full(truth.size, base[0] if base else truth.mean())
         if on == "without":
             mean = mean + (mean - truth) / max(rows.fitted.size - 1, 1)
-        inside = ((truth >= rows.low[some]) & (truth <= rows.high[some])).astype(float)
+        inside = ((truth >= rows.low[is_tested]) & (truth <= rows.high[is_tested])).astype(float)
         return of_number(truth, best, mean, group, rivals, NUMBER, inside)
     shares = np.array(base or [1.0 / best.shape[1]] * best.shape[1])
     return of_classes(
@@ -376,10 +383,10 @@ def tested(kind: Kind, rows: Rows, on: Which, base: tuple[float, ...]) -> Test |
 
 def _thresholds(rows: Rows, on: Which) -> tuple[Threshold, ...]:
     """Return what thresholds miss among the bags that are tested."""
-    some = rows.is_tested(on)
-    group = rows.group[some] if rows.group.size else np.arange(some.sum())
-    found = thresholds_of(rows.label[some], rows.best[some], group)
-    return tuple(one for one in found if one.matters)
+    is_tested = rows.is_tested(on)
+    group = rows.group[is_tested] if rows.group.size else np.arange(is_tested.sum())
+    thresholds = thresholds_of(rows.label[is_tested], rows.best[is_tested], group)
+    return tuple(threshold for threshold in thresholds if threshold.matters)
 
 
 def _names(
@@ -391,7 +398,7 @@ def _names(
     if settings.numeric or positive.lower() in ("", *YES):
         positive = "positive"
     elif before is None:
-        spelt = {one.strip().casefold(): one.strip() for one in sorted(others)}
+        spelt = {label.strip().casefold(): label.strip() for label in sorted(others)}
         negative = next(iter(spelt.values())) if len(spelt) == 1 else f"not {positive}"
     else:
         positive, negative = before.names.positive, before.names.negative
@@ -407,21 +414,21 @@ def _names(
 
 
 def _counts(rows: Rows, summary: Summary, classes: int) -> Counts:
-    of = classes if rows.of_class.size else 1
+    per_bag = classes if rows.of_class.size else 1
     known = rows.label[rows.known]
     return Counts(
-        bags=rows.label.size // of,
+        bags=rows.label.size // per_bag,
         instances=summary.instances,
-        labelled=known.size // of,
+        labelled=known.size // per_bag,
         positive=int((known == 1.0).sum()),
-        held_out=int(rows.held.sum()) // of,
+        held_out=int(rows.held.sum()) // per_bag,
     )
 
 
 def _spread(rows: Rows, on: Which, test: Test | None) -> tuple[tuple[int, ...], ...]:
-    some = rows.is_tested(on)
-    every = np.ones(some.size, bool)
-    parts = [every] if test is None else [some & (rows.label == side) for side in (1.0, 0.0)]
+    is_tested = rows.is_tested(on)
+    every = np.ones(is_tested.size, bool)
+    parts = [every] if test is None else [is_tested & (rows.label == side) for side in (1.0, 0.0)]
     return tuple(tuple(np.histogram(rows.best[part], 20, (0.0, 1.0))[0].tolist()) for part in parts)
 
 
@@ -462,15 +469,17 @@ def _marks(summary: Summary, form: BagForm) -> tuple[Mark, ...]:
     if summary.sums is None:
         return ()
     means: dict[str, list[float]] = {}
-    for modality, one in summary.sums.items():
-        each = (one[:, :-1] / np.maximum(one[:, -1:], 1.0)).T.tolist()
+    for modality, sums in summary.sums.items():
+        each = (sums[:, :-1] / np.maximum(sums[:, -1:], 1.0)).T.tolist()
         names = form.names or map(str, range(1, len(each) + 1))
-        means |= {f"{modality} {name}".strip(): own for name, own in zip(names, each, strict=True)}
-    found = []
+        means |= {
+            f"{modality} {name}".strip(): mean for name, mean in zip(names, each, strict=True)
+        }
+    marks = []
     for name in marks_by_name(summary.marks, FEWEST)[:FEATURES]:
         times, adds = summary.marks[name].tolist()
-        found.append(Mark(name, int(times), adds / times, *means[name]))
-    return tuple(found)
+        marks.append(Mark(name, int(times), adds / times, *means[name]))
+    return tuple(marks)
 
 
 def _points(
@@ -479,7 +488,7 @@ def _points(
     """Return the sampled instances by the first two features that mark likely ones."""
     if sample is None or not names:
         return ()
-    x, y = (sample["features"][:, names.index(one.feature)].tolist() for one in marks[:2])
+    x, y = (sample["features"][:, names.index(mark.feature)].tolist() for mark in marks[:2])
     return tuple(map(Point, sample["name"], x, y, (sample["chance"] > 0.5).tolist()))
 
 
@@ -491,30 +500,30 @@ def _expected(best: FloatArray, fit: Test | None) -> tuple[Expected, ...]:
     sides = (~unclear, (bands[:1] + bands[2:])), (unclear, bands[1:2])
     return tuple(
         Expected(
-            int(some.sum()),
-            float(doubt[some].sum()),
-            sum(band.rows for band in own),
-            sum(band.wrong for band in own),
+            int(side.sum()),
+            float(doubt[side].sum()),
+            sum(band.rows for band in of_side),
+            sum(band.wrong for band in of_side),
         )
-        for some, own in sides
+        for side, of_side in sides
     )
 
 
 def _classes(rows: Rows, names: Names, on: Which) -> tuple[OfClass, ...]:
     """Count each class, and say how well it is ranked."""
-    found = []
+    classes = []
     for c, name in enumerate(names.levels):
-        own = rows.of_class == c
-        some = own & rows.is_tested(on)
-        found.append(
+        of_class = rows.of_class == c
+        is_tested = of_class & rows.is_tested(on)
+        classes.append(
             OfClass(
                 name,
-                int((rows.label[own] == 1.0).sum()),
-                int((rows.best[own] > 0.5).sum()),
-                auroc_of(rows.label[some], rows.best[some]) if some.any() else None,
+                int((rows.label[of_class] == 1.0).sum()),
+                int((rows.best[of_class] > 0.5).sum()),
+                auroc_of(rows.label[is_tested], rows.best[is_tested]) if is_tested.any() else None,
             )
         )
-    return tuple(found)
+    return tuple(classes)
 
 
 def _fit(finished: Finished, form: BagForm) -> Fit:
@@ -524,7 +533,7 @@ def _fit(finished: Finished, form: BagForm) -> Fit:
     if isinstance(q, NumberEmbedding):
         unit = q.scale
         noise = float(q.scale * np.sqrt(q.noise.rate / q.noise.shape))
-    empty = sum(int(one.notes.get("empty_positive", 0)) for one in finished.ingested)
+    empty = sum(int(part.notes.get("empty_positive", 0)) for part in finished.ingested)
     needed = models.memory_needed(q, settings)
     return Fit(
         members=models.weights_of(q),
@@ -540,8 +549,8 @@ def _fit(finished: Finished, form: BagForm) -> Fit:
 
 def _pools(q: Any, unit: float, form: BagForm) -> tuple[Pool, ...]:
     """Rank features by what their summaries in a bag add together."""
-    found = []
-    for of, weights in zip(form.modalities, models.markers_of(q), strict=False):
+    pools = []
+    for modality, weights in zip(form.modalities, models.markers_of(q), strict=False):
         if not weights:
             continue
         table = unit * np.array(list(weights.values()))
@@ -550,27 +559,29 @@ def _pools(q: Any, unit: float, form: BagForm) -> tuple[Pool, ...]:
         for d in np.argsort(-together, kind="stable")[:FEATURES].tolist():
             name = names[d] if names else str(d + 1)
             parts = dict(zip(weights, table[:, d].tolist(), strict=True))
-            found.append(Pool(f"{of} {name}".strip(), float(together[d]), parts))
-    return tuple(sorted(found, key=lambda pool: -pool.together)[:FEATURES])
+            pools.append(Pool(f"{modality} {name}".strip(), float(together[d]), parts))
+    return tuple(sorted(pools, key=lambda pool: -pool.together)[:FEATURES])
 
 
-def _blocks(found: Sequence[Any], form: BagForm) -> tuple[Block, ...]:
+def _blocks(coefficients: Sequence[Any], form: BagForm) -> tuple[Block, ...]:
     """Return the most certain coefficients of each block that has a title."""
     blocks = []
-    for one in found:
-        if one.name not in TITLES or not one.mean.size:
+    for block in coefficients:
+        if block.name not in TITLES or not block.mean.size:
             continue
-        order = np.argsort(-np.abs(one.mean) / np.maximum(one.sd, 1e-12), kind="stable")[:FEATURES]
-        of = "" if one.modality is None else form.modalities[one.modality]
-        named = one.modality is not None and len(form.names) == one.mean.size
+        order = np.argsort(-np.abs(block.mean) / np.maximum(block.sd, 1e-12), kind="stable")[
+            :FEATURES
+        ]
+        modality = "" if block.modality is None else form.modalities[block.modality]
+        named = block.modality is not None and len(form.names) == block.mean.size
         features = [form.names[i] if named else str(i + 1) for i in order.tolist()]
         blocks.append(
             Block(
-                one.name,
-                "" if one.of_class is None else form.classes[one.of_class],
-                tuple(f"{of} {name}".strip() for name in features),
-                tuple(one.mean[order].tolist()),
-                tuple(one.sd[order].tolist()),
+                block.name,
+                "" if block.of_class is None else form.classes[block.of_class],
+                tuple(f"{modality} {name}".strip() for name in features),
+                tuple(block.mean[order].tolist()),
+                tuple(block.sd[order].tolist()),
             )
         )
     return tuple(blocks)

@@ -149,7 +149,7 @@ class BagsFamily(Family):
         files = [files[i] for i in order]
         places = bags_check.bounds_of(bags_check.runs_in([checked[i] for i in order]))
         sizes = np.array([sum(stop - start for _, start, stop in rows) for rows in places])
-        size = sum(one.size for one in checked if isinstance(one, CheckedBags))
+        size = sum(file.size for file in checked if isinstance(file, CheckedBags))
         least = max(len(places) / settings.rows_per_partition, size / MOST_BYTES)
         count = settings.partitions or min(int(np.ceil(least)), len(places))
         bounds = even_bounds(sizes, count)
@@ -162,43 +162,43 @@ class BagsFamily(Family):
         """Group a partition's instances by bag."""
         rows, checked = bags_check.check_part(part, settings)
         bags_check.refuse(checked.pieces, settings)
-        found = instances_of.read(rows, part.index, settings)
+        grouped = instances_of.read(rows, part.index, settings)
         del rows  # as much memory as what was made of them
-        storage.write_bytes(paths.part("read", part.index, "npz"), to_bytes(found.bags))
-        storage.write_table(paths.part("bag_rows", part.index), found.bag_rows)
-        storage.write_table(paths.part("instance_rows", part.index), found.instance_rows)
-        storage.write_table(paths.part("prints", part.index), instance_prints(found.bags))
-        classes = found.bag_rows["labels"].combine_chunks()
-        sums = map(FeatureSums.of, (one.features for one in found.bags.modalities))
+        storage.write_bytes(paths.part("read", part.index, "npz"), to_bytes(grouped.bags))
+        storage.write_table(paths.part("bag_rows", part.index), grouped.bag_rows)
+        storage.write_table(paths.part("instance_rows", part.index), grouped.instance_rows)
+        storage.write_table(paths.part("prints", part.index), instance_prints(grouped.bags))
+        classes = grouped.bag_rows["labels"].combine_chunks()
+        sums = map(FeatureSums.of, (modality.features for modality in grouped.bags.modalities))
         about = AboutBags(
-            sums=dict(zip(found.modalities, sums, strict=True)),
-            own=found.bags.bag_features.shape[1],
+            sums=dict(zip(grouped.modalities, sums, strict=True)),
+            own=grouped.bags.bag_features.shape[1],
             classes=sorted(set(classes.flatten().to_pylist())) if settings.takes_classes else [],
             exclusive=bag_classes.one_each(classes),
-            words=too_many_words(found.bags),
+            words=too_many_words(grouped.bags),
             numbers=checked.seen.columns,
             labels=dict(checked.seen.labels),
-            bags=found.bag_rows.num_rows,
+            bags=grouped.bag_rows.num_rows,
             split=len(checked.split),
         )
         json_files.write(paths.part("about", part.index, "json"), about)
-        is_positive = pc.equal(found.bag_rows["label"], 1)
-        positive = found.bag_rows.filter(is_positive)["bag_id"].to_pylist()
+        is_positive = pc.equal(grouped.bag_rows["label"], 1)
+        positive = grouped.bag_rows.filter(is_positive)["bag_id"].to_pylist()
         return Ingested(
             rows_read=part.rows,
-            rows_kept=found.instance_rows.num_rows,
+            rows_kept=grouped.instance_rows.num_rows,
             dropped=(
                 Dropped(
                     reason=EMPTY if settings.leakless else EMPTY_BY[settings.model],
-                    count=len(found.empty),
-                    examples=list(found.empty[:100]),
-                    of=found.bag_rows.num_rows,
+                    count=len(grouped.empty),
+                    examples=list(grouped.empty[:100]),
+                    of=grouped.bag_rows.num_rows,
                     cause="Check that the input has their instances, by bag_id",
                 ),
             ),
             notes={
-                "bags": found.bag_rows.num_rows,
-                "empty_positive": len(set(positive) & set(found.empty)),
+                "bags": grouped.bag_rows.num_rows,
+                "empty_positive": len(set(positive) & set(grouped.empty)),
             },
             checked=checked.pieces,
         )
@@ -219,8 +219,8 @@ class BagsFamily(Family):
         if fitted is None:
             refuse_unfit(form, about, settings)
         json_files.write(paths.kept(FILE, work=True), form)
-        groups, counts, said = groups_of(len(parts), paths, each, settings, fitted is not None)
-        items = [(part.index, own) for part, own in zip(parts, groups, strict=True)]
+        groups, counts, remarks = groups_of(len(parts), paths, each, settings, fitted is not None)
+        items = [(part.index, of_part) for part, of_part in zip(parts, groups, strict=True)]
         built = each(build, items, settings, paths, form)
         warnings: list[str] = []
         notes: list[str] = []
@@ -228,27 +228,27 @@ class BagsFamily(Family):
         columns: tuple[ColumnRead, ...] = ()
         if fitted is None:
             if about.rows <= MOST_COMPARED:
-                said += said_of_copied_instances(len(parts), paths, each)
+                remarks += said_of_copied_instances(len(parts), paths, each)
             warnings, notes = warnings_of(counts, form, built, settings.numeric)
-            warnings += said
+            warnings += remarks
             if settings.held_out == HELD_OUT:
-                held = sum(int(own.held.sum()) for own in groups)
+                count = sum(int(of_part.held.sum()) for of_part in groups)
                 warnings.append(
-                    f"{held:,} bags are held out of the fit to test it; --set held_out=0 fits all."
+                    f"{count:,} bags are held out of the fit to test it; --set held_out=0 fits all."
                 )
             if settings.numeric:
                 warnings.append(ORDERED if settings.label_order else NUMBER)
             warnings += instance_label_warning(built, form, settings)
             constant = constant_columns(form, built)
-            columns, said = describe(first, gaps, counts, constant)
-            warnings += said
+            columns, remarks = describe(first, gaps, counts, constant)
+            warnings += remarks
         warnings += gap_warnings(gaps)
         read_as, doubts = numbers_of_text(about, settings)
         warnings += doubts + joined_labels(about)
         warnings += split_bags(about)
         warnings += other_levels(first)
         batch = MultiLabelBags if form.classes else Bags
-        partitions = tuple(one.url for one in built)
+        partitions = tuple(partition.url for partition in built)
         return Prepared(
             partitions, batch, tuple(warnings), columns=columns, notes=(*notes, *read_as)
         )
@@ -283,8 +283,8 @@ class BagsFamily(Family):
         if fitted is not None:
             return summaries, q
         first, *others = summaries
-        found = rivals.write([one.rows for one in summaries], settings, paths, each)
-        return [replace(first, rivals=found), *others], q
+        by_rival = rivals.write([part.rows for part in summaries], settings, paths, each)
+        return [replace(first, rivals=by_rival), *others], q
 
     def keep(self, q: Any, settings: BagSettings, paths: RunPaths, fitted: RunPaths | None) -> None:
         """Keep the names of the modalities and their numbers of features."""
@@ -295,15 +295,15 @@ class BagsFamily(Family):
         form = read_form(paths)
         rows = []
         for block in bag_models.coefficients(model, q):
-            of, modality = "", ""
+            of_class, modality = "", ""
             if block.of_class is not None:
-                of = f" of class {form.classes[block.of_class]}"
+                of_class = f" of class {form.classes[block.of_class]}"
             if block.modality is not None and form.modalities[block.modality]:
                 modality = f"{form.modalities[block.modality]}."
             named = block.modality is not None and len(form.names) == block.mean.size
             indices = form.names if named else range(1, block.mean.size + 1)
             rows += [
-                Parameter(block.name + of, f"{modality}{i}", float(mean), float(sd))
+                Parameter(block.name + of_class, f"{modality}{i}", float(mean), float(sd))
                 for i, mean, sd in zip(indices, block.mean, block.sd, strict=True)
             ]
         return rows

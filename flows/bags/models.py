@@ -75,8 +75,8 @@ def _without(model: Stacked, q: Any, data: Bags, local: Any) -> FloatArray:
     if isinstance(model, AutoModel):
         out[known] = left_out_of(q, data, local)
     else:
-        own = np.exp(model.left_out(q, data, local))
-        out[known] = np.where(data.label[known] == 1, own, 1.0 - own)
+        chance = np.exp(model.left_out(q, data, local))
+        out[known] = np.where(data.label[known] == 1, chance, 1.0 - chance)
     return out
 
 
@@ -85,22 +85,22 @@ def _scores_of(model: Stacked, q: Any, data: Bags) -> Scores:
     adds = contributions(embedding, data)
     if isinstance(model, EmbeddingModel):
         return Scores(predict_bags(embedding, data).probability, None, adds, adds)
-    found = predict_auto(model, q, data)
-    pooled = Scores(found.probability, None, adds, adds)
-    if found.vmmic is not None and found.by_vmmic:
-        own = found.vmmic
+    predicted = predict_auto(model, q, data)
+    pooled = Scores(predicted.probability, None, adds, adds)
+    if predicted.vmmic is not None and predicted.by_vmmic:
+        vmmic = predicted.vmmic
         return replace(
             pooled,
-            probability=own.instances,
-            score=own.instances,
-            contribution=own.contributions,
+            probability=vmmic.instances,
+            score=vmmic.instances,
+            contribution=vmmic.contributions,
         )
-    if found.witness is None:
+    if predicted.witness is None:
         return pooled
     return replace(
         pooled,
-        probability=parted(data, found.witness.probability),
-        score=parted(data, found.witness.score),
+        probability=parted(data, predicted.witness.probability),
+        score=parted(data, predicted.witness.score),
         contribution=adds if pooled_counts(q) else None,
     )
 
@@ -108,17 +108,17 @@ def _scores_of(model: Stacked, q: Any, data: Bags) -> Scores:
 def _stacked_coefficients(model: Stacked | NumberModel, q: Any) -> list[Coefficients]:
     """Return the members' weights and the blocks' prior variances."""
     embedding = _embedding(q)
-    found = []
+    blocks = []
     for m, name in enumerate(embedding.map.names()):
-        own = embedding.block_variance[embedding.map.block == m]
-        value = own[:1] if own.size else np.zeros(1)
-        found.append(Coefficients(f"prior variance of {name}", None, value, np.zeros(1)))
+        variances = embedding.block_variance[embedding.map.block == m]
+        value = variances[:1] if variances.size else np.zeros(1)
+        blocks.append(Coefficients(f"prior variance of {name}", None, value, np.zeros(1)))
     if isinstance(model, AutoModel):
-        found += [
+        blocks += [
             Coefficients(f"weight of {name}", None, np.array([value]), np.zeros(1))
             for name, value in weights_of(q).items()
         ]
-    return found
+    return blocks
 
 
 def pooled_counts(q: Any) -> bool:
@@ -195,8 +195,10 @@ def apply(model: Any, q: Any, data: Any, local: Any = None) -> list[Scores]:
     if isinstance(model, GPModel):
         return _apply_gp(model, q, data)
     posterior = model.posterior(q)
-    found = predict(posterior.draws(), posterior.scaling, data)
-    return [Scores(found.bag, found.instances, found.instances, found.contributions)]
+    predicted = predict(posterior.draws(), posterior.scaling, data)
+    return [
+        Scores(predicted.bag, predicted.instances, predicted.instances, predicted.contributions)
+    ]
 
 
 def coefficients(model: Any, q: Any) -> list[Coefficients]:
@@ -224,14 +226,14 @@ def coefficients(model: Any, q: Any) -> list[Coefficients]:
 def trust(q: Any) -> dict[str, float]:
     """Return a sampler's diagnostics; nothing for the other forms."""
     if isinstance(q, Chains):
-        kept = q.kept
+        draws = q.kept
     elif isinstance(q, GPChains):
-        kept = q.draws.reshape(*q.draws.shape[:2], -1)
+        draws = q.draws.reshape(*q.draws.shape[:2], -1)
     else:
         return {}
-    if kept.shape[1] < 4:
+    if draws.shape[1] < 4:
         return {}
-    seen = diagnose(kept)
+    seen = diagnose(draws)
     return {
         "largest_r_hat": seen.largest_r_hat,
         "smallest_effective_draws": float(np.min(seen.ess_bulk)),
@@ -262,19 +264,19 @@ def _make_gp(settings: BagSettings) -> GPModel:
 
 def _apply_gp(model: GPModel, q: Any, data: Bags | MultiLabelBags) -> list[Scores]:
     if isinstance(model, GibbsGP):
-        found = predict_from_draws(q, data)
+        predictions = predict_from_draws(q, data)
     else:
-        found = predict_gp(model.posterior(q), data)
-    return [Scores(p.bag_probability, (p.probability,), (p.score,), None) for p in found]
+        predictions = predict_gp(model.posterior(q), data)
+    return [Scores(p.bag_probability, (p.probability,), (p.score,), None) for p in predictions]
 
 
 def _gp_coefficients(model: GPModel, q: Any) -> list[Coefficients]:
     """Return what the posterior of each class says; see `_class_coefficients`."""
     n_classes = q.w.shape[1] if isinstance(model, GibbsGP) else len(model.posterior(q).mean)
-    found = [_class_coefficients(model, q, c) for c in range(n_classes)]
+    by_class = [_class_coefficients(model, q, c) for c in range(n_classes)]
     if n_classes == 1:
-        return found[0]
-    return [replace(block, of_class=c) for c, blocks in enumerate(found) for block in blocks]
+        return by_class[0]
+    return [replace(block, of_class=c) for c, blocks in enumerate(by_class) for block in blocks]
 
 
 def _class_coefficients(model: GPModel, q: Any, c: int) -> list[Coefficients]:

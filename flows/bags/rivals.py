@@ -90,60 +90,62 @@ def write(
     with_rows = not settings.numeric and only_held and of_rows <= LARGEST
     items = list(zip(places, rows, strict=True))
     parts = each(_read, items, paths, only_held, with_rows)
-    found = predict(_joined(parts), settings)
-    if not found:  # all bags are of one group
-        return found
+    predicted = predict(_joined(parts), settings)
+    if not predicted:  # all bags are of one group
+        return predicted
     ends = np.cumsum([part.label.size for part in parts])
     for index, (part, end) in enumerate(zip(parts, ends.tolist(), strict=True)):
-        own = {name: p[end - part.label.size : end][part.tested] for name, p in found.items()}
+        of_part = {
+            name: p[end - part.label.size : end][part.tested] for name, p in predicted.items()
+        }
         ids = storage.read_table(paths.table("bags", index), ["bag_id"])["bag_id"]
-        table = _table(own, ids.filter(pa.array(part.tested)), settings.label_order)
+        table = _table(of_part, ids.filter(pa.array(part.tested)), settings.label_order)
         storage.write_table(paths.table("rivals", index), table)
-    return found
+    return predicted
 
 
-def predict(of: Held, settings: BagSettings) -> dict[str, FloatArray]:
+def predict(bags: Held, settings: BagSettings) -> dict[str, FloatArray]:
     """Return what each rival predicts of the bags that are tested, [B] or [B, K]; else NaN.
 
     They are fitted to all others with a label where bags are held out, else in folds.
     """
-    known = ~np.isnan(of.label)
-    fold = fold_of_groups(of.group)
-    splits = [(known & (fold != f), of.tested & (fold == f)) for f in range(FOLDS)]
-    if of.held.any():
-        splits = [(known & ~of.held, of.tested)]
+    known = ~np.isnan(bags.label)
+    fold = fold_of_groups(bags.group)
+    splits = [(known & (fold != f), bags.tested & (fold == f)) for f in range(FOLDS)]
+    if bags.held.any():
+        splits = [(known & ~bags.held, bags.tested)]
     predicted: dict[str, FloatArray] = {}
     for fit, test in splits:
         seen, new = np.flatnonzero(fit), np.flatnonzero(test)
         if not (new.size and seen.size):
             continue
-        for name, p in _predicted(of, seen, new, settings).items():
+        for name, p in _predicted(bags, seen, new, settings).items():
             predicted.setdefault(name, np.full((known.size, *p.shape[1:]), np.nan))[new] = p
     return predicted
 
 
 def _predicted(
-    of: Held, seen: IntArray, new: IntArray, settings: BagSettings
+    bags: Held, seen: IntArray, new: IntArray, settings: BagSettings
 ) -> dict[str, FloatArray]:
     """Return what each rival says of the ``new`` bags after those that it has ``seen``."""
-    x, y, at = of.pooled[seen], of.label[seen], of.pooled[new]
+    x, y, x_new = bags.pooled[seen], bags.label[seen], bags.pooled[new]
     if settings.label_order:
-        return {TREES: _levels(x, y.astype(int), at, settings)}
+        return {TREES: _levels(x, y.astype(int), x_new, settings)}
     if settings.numeric:
-        return _numbers(x, y, at, settings.seed)
+        return _numbers(x, y, x_new, settings.seed)
     rate = np.full(new.size, (y.sum() + 0.5) / (y.size + 1.0))
     several, seed = np.unique(y).size == 2, settings.seed
-    found = {TREES: trees(x, y.astype(int), seed)(at) if several else rate}
-    if len(of.rows):
-        found[BY_INSTANCES] = by_instances(of, seen, new, seed) if several else rate
-    return found
+    predicted = {TREES: trees(x, y.astype(int), seed)(x_new) if several else rate}
+    if len(bags.rows):
+        predicted[BY_INSTANCES] = by_instances(bags, seen, new, seed) if several else rate
+    return predicted
 
 
 def _levels(x: FloatArray, y: IntArray, new: FloatArray, settings: BagSettings) -> FloatArray:
     """Return chances of all levels; one that is not among those seen has hardly any."""
-    there, place = np.unique(y, return_inverse=True)
+    there, code = np.unique(y, return_inverse=True)
     chances = np.full((len(new), len(settings.label_order)), 0.5 / (len(y) + 1.0))
-    chances[:, there] = class_trees(x, place, settings.seed)(new) if there.size > 1 else 1.0
+    chances[:, there] = class_trees(x, code, settings.seed)(new) if there.size > 1 else 1.0
     return chances / chances.sum(axis=1, keepdims=True)
 
 
@@ -164,34 +166,34 @@ def _numbers(x: FloatArray, y: FloatArray, new: FloatArray, seed: int) -> dict[s
     }
     x, new = within_range(x), within_range(new)
     with threadpool_limits(1):
-        return {name: np.asarray(one.fit(x, y).predict(new)) for name, one in models.items()}
+        return {name: np.asarray(model.fit(x, y).predict(new)) for name, model in models.items()}
 
 
-def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatArray:
-    """Return P of the held bags by instances' scores: mean and largest, out of their fold."""
+def by_instances(bags: Held, seen: IntArray, wanted: IntArray, seed: int) -> FloatArray:
+    """Return P of the wanted bags by instances' scores: mean and largest, out of their fold."""
     rng = np.random.default_rng(seed)
-    fold = np.full(of.label.size, -1)
+    fold = np.full(bags.label.size, -1)
     for value in (0, 1):
-        members = rng.permutation(seen[of.label[seen] == value])
-        _, first, place = np.unique(of.group[members], return_index=True, return_inverse=True)
-        fold[members] = np.argsort(np.argsort(first))[place] % INNER_FOLDS
-    score = np.zeros(len(of.rows))
-    label = np.nan_to_num(of.label, nan=-1.0).astype(int)
-    labels = label[of.bag]
+        members = rng.permutation(seen[bags.label[seen] == value])
+        _, first, group = np.unique(bags.group[members], return_index=True, return_inverse=True)
+        fold[members] = np.argsort(np.argsort(first))[group] % INNER_FOLDS
+    score = np.zeros(len(bags.rows))
+    label = np.nan_to_num(bags.label, nan=-1.0).astype(int)
+    labels = label[bags.bag]
     for f in range(INNER_FOLDS):
-        fit = (fold[of.bag] >= 0) & (fold[of.bag] != f)
-        test = fold[of.bag] == f
+        fit = (fold[bags.bag] >= 0) & (fold[bags.bag] != f)
+        test = fold[bags.bag] == f
         if np.unique(labels[fit]).size == 2 and test.any():
-            score[test] = trees(of.rows[fit], labels[fit], seed)(of.rows[test])
-    everything = fold[of.bag] >= 0
-    new = np.isin(of.bag, held)
+            score[test] = trees(bags.rows[fit], labels[fit], seed)(bags.rows[test])
+    everything = fold[bags.bag] >= 0
+    new = np.isin(bags.bag, wanted)
     if new.any():
-        score[new] = trees(of.rows[everything], labels[everything], seed)(of.rows[new])
+        score[new] = trees(bags.rows[everything], labels[everything], seed)(bags.rows[new])
     logit = np.log(np.clip(score, 1e-4, 1 - 1e-4) / np.clip(1 - score, 1e-4, 1 - 1e-4))
-    size = np.bincount(of.bag, minlength=of.label.size)
-    mean = np.bincount(of.bag, logit, minlength=of.label.size) / np.maximum(size, 1)
-    high = np.full(of.label.size, -10.0)
-    np.maximum.at(high, of.bag, logit)
+    size = np.bincount(bags.bag, minlength=bags.label.size)
+    mean = np.bincount(bags.bag, logit, minlength=bags.label.size) / np.maximum(size, 1)
+    high = np.full(bags.label.size, -10.0)
+    np.maximum.at(high, bags.bag, logit)
     pooled_scores = np.column_stack([mean, high, np.log1p(size)])
     pooled_scores = (pooled_scores - pooled_scores[seen].mean(0)) / np.maximum(
         pooled_scores[seen].std(0), 1e-9
@@ -199,11 +201,13 @@ def by_instances(of: Held, seen: IntArray, held: IntArray, seed: int) -> FloatAr
     from sklearn.linear_model import LogisticRegression
 
     head = LogisticRegression().fit(pooled_scores[seen], label[seen])
-    found: FloatArray = head.predict_proba(pooled_scores[held])[:, 1]
-    return found
+    chance: FloatArray = head.predict_proba(pooled_scores[wanted])[:, 1]
+    return chance
 
 
-def _table(found: dict[str, FloatArray], ids: pa.ChunkedArray, order: Sequence[str]) -> pa.Table:
+def _table(
+    predicted: dict[str, FloatArray], ids: pa.ChunkedArray, order: Sequence[str]
+) -> pa.Table:
     """Return the predictions of some bags, [n] or [n, K], rival by rival."""
     schema = rivals_of(order).arrow
     parts = [
@@ -211,7 +215,7 @@ def _table(found: dict[str, FloatArray], ids: pa.ChunkedArray, order: Sequence[s
             [ids, pa.array([name] * len(ids), pa.string()), *map(pa.array, np.atleast_2d(p.T))],
             schema=schema,
         )
-        for name, p in found.items()
+        for name, p in predicted.items()
     ]
     return pa.concat_tables(parts)
 
@@ -256,6 +260,6 @@ def _joined(parts: Sequence[Held]) -> Held:
         held=np.concatenate([p.held for p in parts]),
         tested=np.concatenate([p.tested for p in parts]),
         rows=np.concatenate([p.rows for p in parts]),
-        bag=np.concatenate([p.bag + at for p, at in zip(parts, counts, strict=False)]),
+        bag=np.concatenate([p.bag + offset for p, offset in zip(parts, counts, strict=False)]),
         group=np.concatenate([p.group for p in parts]),
     )

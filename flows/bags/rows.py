@@ -90,27 +90,29 @@ def rows_of(kind: Kind, bags: pa.Table, levels: Sequence[str]) -> Rows:
     group, of_class = np.zeros(0, np.int64), np.zeros(0, np.int64)
     if len(bags) and not bags["group"].null_count:
         group = bags["group"].to_numpy()
-    label, held = floats(bags["label"]), bags["held_out"].to_numpy(zero_copy_only=False)
+    label, held_out = floats(bags["label"]), bags["held_out"].to_numpy(zero_copy_only=False)
     low = high = np.full(len(bags), np.nan)
     name = "predicted" if kind == "number" else "probability"
     if kind in ("number", "levels"):
         low, high = (without_or(bags, end, f"{end}_without_it") for end in ("low", "high"))
     if kind == "levels":
         label = label - 1.0
-        own, without = (
-            np.column_stack([floats(bags[f"{of}_{one}"]) for one in levels])
-            for of in ("probability", "without_it")
+        predicted, without = (
+            np.column_stack([floats(bags[f"{prefix}_{level}"]) for level in levels])
+            for prefix in ("probability", "without_it")
         )
     else:
-        own, without = (floats(bags[one]) for one in (name, "without_it"))
+        predicted, without = (floats(bags[column]) for column in (name, "without_it"))
     if kind == "several":
         of_class = pc.index_in(bags["class"], pa.array(levels)).to_numpy()
     if kind == "classes":
         shape = len(levels), -1  # the rows of a class follow those of another
-        own, without, labels = (one.reshape(shape).T for one in (own, without, label))
+        predicted, without, labels = (
+            array.reshape(shape).T for array in (predicted, without, label)
+        )
         label = np.where(labels.max(axis=1) == 1.0, labels.argmax(axis=1), np.nan)
-        held, low, high, group = (one[: len(label)] for one in (held, low, high, group))
-    return Rows(label, own, without, low, high, held, group, of_class)
+        held_out, low, high, group = (array[: len(label)] for array in (held_out, low, high, group))
+    return Rows(label, predicted, without, low, high, held_out, group, of_class)
 
 
 def joined_rows(parts: Sequence[Rows], rivals: Mapping[str, FloatArray]) -> Rows:
@@ -122,10 +124,10 @@ def joined_rows(parts: Sequence[Rows], rivals: Mapping[str, FloatArray]) -> Rows
     return Rows(**columns, rivals=dict(rivals))
 
 
-def without_or(bags: pa.Table, own: str, without: str) -> FloatArray:
+def without_or(bags: pa.Table, column: str, without: str) -> FloatArray:
     """Return what is predicted without a bag where that is known, else with it, [B]."""
-    one, other = floats(bags[without]), floats(bags[own])
-    return np.where(np.isnan(one), other, one)
+    without_it, with_it = floats(bags[without]), floats(bags[column])
+    return np.where(np.isnan(without_it), with_it, without_it)
 
 
 def floats(column: pa.ChunkedArray) -> FloatArray:

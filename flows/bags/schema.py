@@ -126,10 +126,10 @@ def instances_in(settings: BagSettings) -> Table:
     """Return the table of instances as some files have it."""
     table = INSTANCES_IN.of(settings)
     if settings.numeric:
-        kept = PositiveLabel(
+        label = PositiveLabel(
             "label", (), settings.threshold, LABEL_NUMBER.name, settings.label_order
         )
-        return replace(table, columns=(*table.columns, LABEL_NUMBER), positive=kept)
+        return replace(table, columns=(*table.columns, LABEL_NUMBER), positive=label)
     if not settings.positive and settings.threshold is None:
         return replace(table, positive=None)
     positive = PositiveLabel("label", settings.positive, settings.threshold, given="label_given")
@@ -213,7 +213,7 @@ NUMBER_BAGS = Table(
 
 
 def _chances(order: Sequence[str]) -> list[Column]:
-    return [Column(f"probability_{one}", NUMBER, "probability of this level") for one in order]
+    return [Column(f"probability_{level}", NUMBER, "probability of this level") for level in order]
 
 
 def number_bags(order: Sequence[str]) -> Table:
@@ -226,12 +226,12 @@ def number_bags(order: Sequence[str]) -> Table:
         *_chances(order),
         *(
             Column(
-                f"without_it_{one}",
+                f"without_it_{level}",
                 NUMBER,
                 _WITHOUT,
                 nullable=True,
             )
-            for one in order
+            for level in order
         ),
     )
     return replace(NUMBER_BAGS, columns=(*NUMBER_BAGS.columns, *levels))

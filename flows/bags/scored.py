@@ -93,7 +93,7 @@ def score(
             sums = feature_sums(tables[0].instances, data, part.form)
             sample = sample_of(tables[0].instances, data)
     for name in ("bags", "instances", "markers"):
-        of_classes = [getattr(one, name) for one in tables]
+        of_classes = [getattr(table, name) for table in tables]
         if of_classes[0] is not None:
             storage.write_table(paths.table(name, index), pa.concat_tables(of_classes))
     kind = kind_of(settings, part.form)
@@ -112,33 +112,33 @@ def _number_tables(
 ) -> Tables:
     """Return the tables of a label that is a number, or a level of an order."""
     rows, order = part.rows, settings.label_order
-    found, without = predict_numbers(q, data), _predict_without(model, q, data, local)
-    adds = tuple(q.scale * one for one in contributions(q, data))
-    scores = Scores(found.mean, None, adds, adds)
+    predicted, without = predict_numbers(q, data), _predict_without(model, q, data, local)
+    adds = tuple(q.scale * of_modality for of_modality in contributions(q, data))
+    scores = Scores(predicted.mean, None, adds, adds)
     levels: list[Any] = []
     if order:
-        chances = found.level_chances(len(order))
+        chances = predicted.level_chances(len(order))
         names_of = pa.array(order, pa.string())
-        place = pa.array(floats(rows["number"]) - 1.0, from_pandas=True).cast(pa.int64())
-        levels = [names_of.take(place), names_of.take(pa.array(chances.argmax(axis=1)))]
+        level = pa.array(floats(rows["number"]) - 1.0, from_pandas=True).cast(pa.int64())
+        levels = [names_of.take(level), names_of.take(pa.array(chances.argmax(axis=1)))]
         levels += [*chances.T, *without.level_chances(len(order)).T]
-    numbers = [found.mean, found.sd, found.low, found.high]
+    numbers = [predicted.mean, predicted.sd, predicted.low, predicted.high]
     unseen = [without.mean, without.low, without.high]
     columns = [rows["bag_id"], rows["number"], *map(pa.array, numbers), held_out]
-    columns += [pa.array(one, from_pandas=True) for one in unseen]
-    columns += [group_column(data), *(pa.array(one, from_pandas=True) for one in levels)]
+    columns += [pa.array(values, from_pandas=True) for values in unseen]
+    columns += [group_column(data), *(pa.array(values, from_pandas=True) for values in levels)]
     bags = pa.table(columns, schema=number_bags(order).arrow)
     return _tables(scores, part, bags, data, explain)
 
 
 def _class_tables(
-    found: Sequence[Scores], part: Part, held_out: Any, data: Bags, explain: Explain | None
+    by_class: Sequence[Scores], part: Part, held_out: Any, data: Bags, explain: Explain | None
 ) -> Iterator[Tables]:
     """Yield the tables of every class, or of the one problem that there is.
 
     Parameters
     ----------
-    found
+    by_class
         What the model says, class by class.
     part
         The partition.
@@ -151,9 +151,9 @@ def _class_tables(
     labels = bag_classes.matrix(rows["labels"].to_pylist(), classes)
     predicted = pa.nulls(size, pa.string())
     if part.form.exclusive:
-        found, best = normalised(found)
+        by_class, best = normalised(by_class)
         predicted = pa.array(classes, pa.string()).take(pa.array(best))
-    for c, scores in enumerate(found):
+    for c, scores in enumerate(by_class):
         name, label = "", rows["label"]
         if classes:
             name = classes[c]
@@ -184,12 +184,12 @@ def group_column(data: Bags) -> pa.Array:
     return pa.array(data.group) if data.group.size else pa.nulls(data.n_bags, pa.int64())
 
 
-def normalised(found: Sequence[Scores]) -> tuple[list[Scores], IntArray]:
+def normalised(by_class: Sequence[Scores]) -> tuple[list[Scores], IntArray]:
     """Return scores whose bags' probabilities sum to one over classes, and the largest of each."""
-    chance = np.column_stack([one.bags for one in found])
+    chance = np.column_stack([scores.bags for scores in by_class])
     chance = np.maximum(chance, np.finfo(float).tiny)
     chance = chance / chance.sum(axis=1, keepdims=True)
-    parts = [replace(one, bags=own) for one, own in zip(found, chance.T, strict=True)]
+    parts = [replace(scores, bags=p) for scores, p in zip(by_class, chance.T, strict=True)]
     return parts, chance.argmax(axis=1)
 
 
@@ -198,7 +198,7 @@ def _or_nulls(values: np.ndarray | None, size: int) -> pa.Array:
     return pa.nulls(size, pa.float64()) if values is None else pa.array(values, from_pandas=True)
 
 
-def instance_table(found: Scores, part: Part, name: str | None) -> pa.Table:
+def instance_table(scores: Scores, part: Part, name: str | None) -> pa.Table:
     """Put the modalities' instances back into one table, bag by bag."""
     every, rows = part.form.modalities, part.instance_rows
     places = {modality: k for k, modality in enumerate(every)}
@@ -214,7 +214,7 @@ def instance_table(found: Scores, part: Part, name: str | None) -> pa.Table:
     names = pa.array([modality or None for modality in every], pa.string())
     probability, contribution = (
         pa.nulls(kind.size, pa.float64()) if columns is None else gathered(columns)
-        for columns in (found.probability, found.contribution)
+        for columns in (scores.probability, scores.contribution)
     )
     return pa.table(
         [
@@ -222,7 +222,7 @@ def instance_table(found: Scores, part: Part, name: str | None) -> pa.Table:
             rows["instance_id"],
             names.take(pa.array(kind)),
             probability,
-            gathered(found.score),
+            gathered(scores.score),
             contribution,
             pa.array([name] * kind.size, pa.string()),
         ],
@@ -236,11 +236,11 @@ def _predict_without(model: NumberModel, q: NumberEmbedding, batch: Bags, local:
     if local is None:
         return Numbers(none, none, none, none, 1.0, none)
     known = np.flatnonzero(batch.label != UNLABELLED)
-    found = numbers_of(q, model.left_out(q, batch, local), none)
+    left_out = numbers_of(q, model.left_out(q, batch, local), none)
     out = {name: none.copy() for name in ("mean", "sd", "low", "high")}
-    for name, one in out.items():
-        one[known] = getattr(found, name)
-    return Numbers(**out, freedom=found.freedom, shares=none)
+    for name, values in out.items():
+        values[known] = getattr(left_out, name)
+    return Numbers(**out, freedom=left_out.freedom, shares=none)
 
 
 def explainer(model: Any, q: Any, data: Bags) -> Explain | None:
@@ -255,9 +255,12 @@ def explainer(model: Any, q: Any, data: Bags) -> Explain | None:
 
 
 def _by_pools(q: Embedding, data: Bags, rows: Sequence[IntArray]) -> list[Effects]:
-    found = marker_contributions(q, data, MOST_MARKERS)
+    by_modality = marker_contributions(q, data, MOST_MARKERS)
     unit = q.scale if isinstance(q, NumberEmbedding) else 1.0
-    return [(which[own], unit * adds[own]) for (which, adds), own in zip(found, rows, strict=True)]
+    return [
+        (which[chosen], unit * adds[chosen])
+        for (which, adds), chosen in zip(by_modality, rows, strict=True)
+    ]
 
 
 def _by_instances(model: AutoModel, q: Auto, data: Bags, rows: Sequence[IntArray]) -> list[Effects]:
@@ -277,27 +280,31 @@ def foremost(instances: pa.Table) -> IntArray:
     chance = instances["probability"].fill_null(np.nan).to_numpy()
     ranked = np.where(np.isnan(chance), instances["score"].to_numpy(), chance)
     order = np.lexsort((-ranked, bag))
-    place = np.arange(len(order)) - np.searchsorted(bag, bag, side="left")
-    chosen: IntArray = order[place < MOST_INSTANCES]
+    position = np.arange(len(order)) - np.searchsorted(bag, bag, side="left")
+    chosen: IntArray = order[position < MOST_INSTANCES]
     return chosen
 
 
 def marker_table(instances: pa.Table, data: Bags, form: BagForm, explain: Explain) -> pa.Table:
     """Return what features of the foremost instances of each bag add, the largest first."""
     kind = _modality_of(instances, form)
-    place = np.zeros(len(kind), np.int64)
+    position = np.zeros(len(kind), np.int64)
     for k in range(len(data.modalities)):
-        place[kind == k] = np.arange(np.count_nonzero(kind == k))
+        position[kind == k] = np.arange(np.count_nonzero(kind == k))
     chosen = foremost(instances)
     rows = [chosen[kind[chosen] == k] for k in range(len(data.modalities))]
-    found = explain([place[own] for own in rows])
+    explained = explain([position[of_modality] for of_modality in rows])
     tables = []
-    for one, own, (which, adds) in zip(data.modalities, rows, found, strict=True):
-        labels = pa.array(form.names or [str(d + 1) for d in range(one.n_features)], pa.string())
-        values = np.take_along_axis(one.features[place[own]].astype(float), which, axis=1)
-        of = instances.take(pa.array(np.repeat(own, which.shape[1])))
+    for modality, of_modality, (which, adds) in zip(data.modalities, rows, explained, strict=True):
+        labels = pa.array(
+            form.names or [str(d + 1) for d in range(modality.n_features)], pa.string()
+        )
+        values = np.take_along_axis(
+            modality.features[position[of_modality]].astype(float), which, axis=1
+        )
+        repeated = instances.take(pa.array(np.repeat(of_modality, which.shape[1])))
         columns = [
-            *(of[name] for name in ("bag_id", "instance_id", "modality")),
+            *(repeated[name] for name in ("bag_id", "instance_id", "modality")),
             labels.take(pa.array(which.ravel())),
             pa.array(values.ravel()),
             pa.array(adds.ravel()),
@@ -314,11 +321,11 @@ def feature_sums(instances: pa.Table, data: Bags, form: BagForm) -> dict[str, Fl
     if instances["probability"].null_count:
         return None
     kind, likely = _modality_of(instances, form), instances["probability"].to_numpy() > 0.5
-    found = {}
-    for k, (name, one) in enumerate(zip(form.modalities, data.modalities, strict=True)):
+    sums = {}
+    for k, (name, modality) in enumerate(zip(form.modalities, data.modalities, strict=True)):
         sides = np.stack([likely[kind == k], ~likely[kind == k]]).astype(float)
-        found[name] = np.column_stack([sides @ one.features, sides.sum(axis=1)])
-    return found
+        sums[name] = np.column_stack([sides @ modality.features, sides.sum(axis=1)])
+    return sums
 
 
 def sample_of(instances: pa.Table, data: Bags) -> Sampled | None:
@@ -327,13 +334,13 @@ def sample_of(instances: pa.Table, data: Bags) -> Sampled | None:
     if len(data.modalities) > 1 or np.isnan(chance).any():
         return None
     sides = [np.flatnonzero((chance > 0.5) == side) for side in (True, False)]
-    some = np.concatenate([side[:: len(side) // PICTURED + 1] for side in sides])
-    shown = instances.take(pa.array(some))
+    sampled = np.concatenate([side[:: len(side) // PICTURED + 1] for side in sides])
+    shown = instances.take(pa.array(sampled))
     names = pc.binary_join_element_wise(shown["bag_id"], shown["instance_id"], ", ").to_numpy()
     return {
         "name": names,
-        "features": data.modalities[0].features[some],
-        "chance": chance[some],
+        "features": data.modalities[0].features[sampled],
+        "chance": chance[sampled],
     }
 
 

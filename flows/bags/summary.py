@@ -182,7 +182,7 @@ def summarise(
     sums, sample
         See `Summary`.
     """
-    tables_of_bags = [one.bags for one in tables]
+    tables_of_bags = [table.bags for table in tables]
     tested = rows_of(kind, pa.concat_tables(tables_of_bags), levels)
     columns = columns_of(kind, tested, tables_of_bags, new)
     ranks = _ranks(kind, columns, tables, new, show)
@@ -195,18 +195,18 @@ def summarise(
         name: tuple(Ranked(float(ranks[name][i]), bags[i]) for i in rows.tolist())
         for name, rows in first.items()
     }
-    one = tables[0]
-    chance = floats(one.instances["probability"])
-    label = floats(one.bags["label"])[one.known["bag"].to_numpy()]
-    marks, marked = _marks(one)
+    table = tables[0]
+    chance = floats(table.instances["probability"])
+    label = floats(table.bags["label"])[table.known["bag"].to_numpy()]
+    marks, marked = _marks(table)
     return Summary(
         rows=tested,
-        instances=len(one.instances),
-        others=_others(one.bags) if kind == "label" else frozenset(),
+        instances=len(table.instances),
+        others=_others(table.bags) if kind == "label" else frozenset(),
         lists=lists,
         totals=totals,
         chances=_chances(chance, label) if kind == "label" else None,
-        truth=_truth(chance, one.known),
+        truth=_truth(chance, table.known),
         marks=marks,
         marked=marked,
         sums=sums,
@@ -219,11 +219,13 @@ def joined(parts: Sequence[Summary]) -> Summary:
     names = list(dict.fromkeys(name for part in parts for name in part.lists))
     if sum(part.rows.label.size for part in parts) > LISTED:
         names = [name for name in names if name != "all"]
-    every = {name: [one for part in parts for one in part.lists.get(name, ())] for name in names}
+    every = {
+        name: [entry for part in parts for entry in part.lists.get(name, ())] for name in names
+    }
     marks: dict[str, FloatArray] = {}
     for part in parts:
-        for name, found in part.marks.items():
-            marks[name] = marks.get(name, np.zeros(2)) + found
+        for name, counts in part.marks.items():
+            marks[name] = marks.get(name, np.zeros(2)) + counts
     chances = [part.chances for part in parts if part.chances is not None]
     sums = [part.sums for part in parts if part.sums is not None]
     samples = [part.sample for part in parts if part.sample is not None]
@@ -232,18 +234,25 @@ def joined(parts: Sequence[Summary]) -> Summary:
         instances=sum(part.instances for part in parts),
         others=frozenset().union(*(part.others for part in parts)),
         lists={
-            name: tuple(sorted(some, key=lambda one: (one.rank, one.bag.name))[: _most(name)])
-            for name, some in every.items()
-            if some
+            name: tuple(
+                sorted(entries, key=lambda entry: (entry.rank, entry.bag.name))[: _most(name)]
+            )
+            for name, entries in every.items()
+            if entries
         },
         totals={name: sum(part.totals.get(name, 0) for part in parts) for name in names},
         chances=np.sum(chances, axis=0) if len(chances) == len(parts) else None,
         truth=np.sum([part.truth for part in parts], axis=0),
         marks=marks,
         marked=sum(part.marked for part in parts),
-        sums={of: np.sum([one[of] for one in sums], axis=0) for of in sums[0]} if sums else None,
+        sums={
+            modality: np.sum([of_part[modality] for of_part in sums], axis=0)
+            for modality in sums[0]
+        }
+        if sums
+        else None,
         sample=(
-            {of: np.concatenate([one[of] for one in samples]) for of in samples[0]}
+            {key: np.concatenate([of_part[key] for of_part in samples]) for key in samples[0]}
             if samples
             else None
         ),
@@ -273,16 +282,16 @@ def columns_of(kind: Kind, rows: Rows, bags: Sequence[pa.Table], new: bool) -> C
 
 
 def _ranks(
-    kind: Kind, of: Columns, tables: Sequence[Tables], new: bool, show: Sequence[str]
+    kind: Kind, columns: Columns, tables: Sequence[Tables], new: bool, show: Sequence[str]
 ) -> dict[str, FloatArray]:
     """Return the place of each row in each list that has any; infinite where it is in none."""
-    p, away = of.predicted, np.abs(of.predicted - of.label)
-    ids = tables[0].bags["bag_id"].to_numpy(zero_copy_only=False)[of.row]
+    p, away = columns.predicted, np.abs(columns.predicted - columns.label)
+    ids = tables[0].bags["bag_id"].to_numpy(zero_copy_only=False)[columns.row]
     places = {name: float(i) for i, name in enumerate(show)}
     ranks = {
         "requested": np.array([places.get(name, np.inf) for name in ids]),
-        "unclear": of.unsure,
-        "otherwise": np.where(of.apart, -p if kind == "classes" else -away, np.inf),
+        "unclear": columns.unsure,
+        "otherwise": np.where(columns.apart, -p if kind == "classes" else -away, np.inf),
         "most": -p,
         "least": p,
     }
@@ -304,43 +313,45 @@ def _most(name: str) -> int:
 def _bags(
     kind: Kind,
     tested: Rows,
-    of: Columns,
+    columns: Columns,
     tables: Sequence[Tables],
     wanted: IntArray,
     levels: Sequence[str],
 ) -> dict[int, Bag]:
     """Return the bags of some rows, by row; each table is read once."""
-    found: dict[int, Bag] = {}
-    for t in np.unique(of.table[wanted]).tolist():
-        table, rows = tables[t], wanted[of.table[wanted] == t]
-        records = table.bags.take(pa.array(of.row[rows])).to_pylist()
-        instances = _foremost(kind, table, of.row[rows])
-        for i, record, own in zip(rows.tolist(), records, instances, strict=True):
-            first, last = np.searchsorted(table.known["bag"].to_numpy(), of.row[i] + np.arange(2))
-            label = _number_or_none(of.label[i])
-            given = record.get("label_given") or record.get("level") or ""
+    bags: dict[int, Bag] = {}
+    for t in np.unique(columns.table[wanted]).tolist():
+        table, rows = tables[t], wanted[columns.table[wanted] == t]
+        records = table.bags.take(pa.array(columns.row[rows])).to_pylist()
+        instances = _foremost(kind, table, columns.row[rows])
+        for i, record, of_bag in zip(rows.tolist(), records, instances, strict=True):
+            first, last = np.searchsorted(
+                table.known["bag"].to_numpy(), columns.row[i] + np.arange(2)
+            )
+            label = _number_or_none(columns.label[i])
+            label_text = record.get("label_given") or record.get("level") or ""
             if kind == "classes" and label is not None:
-                given = tables[int(label)].of_class
+                label_text = tables[int(label)].of_class
             level = levels[int(tested.best[i].argmax())] if kind == "levels" else ""
-            found[i] = Bag(
+            bags[i] = Bag(
                 name=record["bag_id"],
                 of_class=table.of_class,
-                predicted=float(of.predicted[i]),
+                predicted=float(columns.predicted[i]),
                 low=_number_or_none(tested.low[i]),
                 high=_number_or_none(tested.high[i]),
                 label=label,
-                given=given,
+                given=label_text,
                 level=level,
                 held_out=record["held_out"],
                 size=int(last - first),
-                instances=own,
+                instances=of_bag,
             )
-    return found
+    return bags
 
 
-def _foremost(kind: Kind, of: Tables, rows: IntArray) -> list[tuple[Instance, ...]]:
+def _foremost(kind: Kind, table: Tables, rows: IntArray) -> list[tuple[Instance, ...]]:
     """Return the first instances of some bags, with their features."""
-    instances, bag = of.instances, of.known["bag"].to_numpy()
+    instances, bag = table.instances, table.known["bag"].to_numpy()
     chance, rank = floats(instances["probability"]), floats(instances["score"])
     if kind in ("number", "levels"):
         rank = np.abs(rank)
@@ -350,20 +361,22 @@ def _foremost(kind: Kind, of: Tables, rows: IntArray) -> list[tuple[Instance, ..
         first, last = np.searchsorted(bag, [row, row + 1])
         best.append(first + np.argsort(-rank[first:last], kind="stable")[:MOST_INSTANCES])
     records = instances.take(pa.array(np.concatenate(best))).to_pylist()
-    features = _features(of.markers, of.bags["bag_id"].take(pa.array(rows)))
-    ends = np.cumsum([one.size for one in best]).tolist()
+    features = _features(table.markers, table.bags["bag_id"].take(pa.array(rows)))
+    ends = np.cumsum([of_bag.size for of_bag in best]).tolist()
     return [
         tuple(
             Instance(
-                one["instance_id"],
-                one["modality"] or "",
-                one["probability"],
-                one["contribution"],
-                tuple(features.get((one["bag_id"], one["instance_id"], one["modality"]), ())),
+                record["instance_id"],
+                record["modality"] or "",
+                record["probability"],
+                record["contribution"],
+                tuple(
+                    features.get((record["bag_id"], record["instance_id"], record["modality"]), ())
+                ),
             )
-            for one in records[end - own.size : end]
+            for record in records[end - of_bag.size : end]
         )
-        for own, end in zip(best, ends, strict=True)
+        for of_bag, end in zip(best, ends, strict=True)
     ]
 
 
@@ -371,35 +384,38 @@ def _features(
     markers: pa.Table | None, bags: pa.ChunkedArray
 ) -> dict[tuple[str, str, str | None], list[Feature]]:
     """Return the features of the instances of some bags, in one pass over the table markers."""
-    found: dict[tuple[str, str, str | None], list[Feature]] = {}
+    by_instance: dict[tuple[str, str, str | None], list[Feature]] = {}
     if markers is None:
-        return found
-    some = markers.filter(pc.is_in(markers["bag_id"], bags.combine_chunks())).to_pylist()
-    for one in some:
-        key = one["bag_id"], one["instance_id"], one["modality"]
-        found.setdefault(key, []).append(Feature(one["feature"], one["value"], one["adds"]))
-    return found
+        return by_instance
+    records = markers.filter(pc.is_in(markers["bag_id"], bags.combine_chunks())).to_pylist()
+    for record in records:
+        key = record["bag_id"], record["instance_id"], record["modality"]
+        by_instance.setdefault(key, []).append(
+            Feature(record["feature"], record["value"], record["adds"])
+        )
+    return by_instance
 
 
-def _marks(of: Tables) -> tuple[dict[str, FloatArray], int]:
+def _marks(part: Tables) -> tuple[dict[str, FloatArray], int]:
     """Return `Summary.marks` and ``marked``."""
-    if of.markers is None or of.instances["probability"].null_count:
+    if part.markers is None or part.instances["probability"].null_count:
         return {}, 0
-    likely = of.instances.filter(pc.greater(of.instances["probability"], 0.5)).select(KEYS)
+    likely = part.instances.filter(pc.greater(part.instances["probability"], 0.5)).select(KEYS)
     # A join matches no nulls.
     tables = [
-        one.set_column(2, "modality", one["modality"].fill_null("")) for one in (of.markers, likely)
+        table.set_column(2, "modality", table["modality"].fill_null(""))
+        for table in (part.markers, likely)
     ]
-    found = tables[0].join(tables[1], KEYS, join_type="left semi")
+    matched = tables[0].join(tables[1], KEYS, join_type="left semi")
     by = ["modality", "feature"]
-    sums = found.group_by(by).aggregate([("adds", "count"), ("adds", "sum")]).to_pylist()
+    sums = matched.group_by(by).aggregate([("adds", "count"), ("adds", "sum")]).to_pylist()
     marks = {
-        f"{one['modality']} {one['feature']}".strip(): np.array(
-            [one["adds_count"], one["adds_sum"]], float
+        f"{entry['modality']} {entry['feature']}".strip(): np.array(
+            [entry["adds_count"], entry["adds_sum"]], float
         )
-        for one in sums
+        for entry in sums
     }
-    return marks, found.group_by(KEYS).aggregate([]).num_rows
+    return marks, matched.group_by(KEYS).aggregate([]).num_rows
 
 
 def _chances(chance: FloatArray, label: FloatArray) -> FloatArray | None:
@@ -411,15 +427,17 @@ def _chances(chance: FloatArray, label: FloatArray) -> FloatArray | None:
 
 def _others(bags: pa.Table) -> frozenset[str]:
     """Return `Summary.others`."""
-    given = pc.unique(bags.filter(pc.equal(bags["label"], 0))["label_given"]).drop_null()
-    return frozenset(given[:MOST_SPELLINGS].to_pylist())
+    spellings = pc.unique(bags.filter(pc.equal(bags["label"], 0))["label_given"]).drop_null()
+    return frozenset(spellings[:MOST_SPELLINGS].to_pylist())
 
 
 def _truth(chance: FloatArray, known: pa.Table) -> IntArray:
     """Count instances of known truth by their probability, [2, BINS]."""
-    given = known["primary"].is_valid().to_numpy() & ~np.isnan(chance)
+    is_known = known["primary"].is_valid().to_numpy() & ~np.isnan(chance)
     true = known["primary"].fill_null(False).to_numpy()
-    counts = [np.histogram(chance[given & (true == side)], BINS, (0.0, 1.0))[0] for side in (0, 1)]
+    counts = [
+        np.histogram(chance[is_known & (true == side)], BINS, (0.0, 1.0))[0] for side in (0, 1)
+    ]
     return np.array(counts)
 
 
@@ -429,5 +447,5 @@ def _number_or_none(value: float) -> float | None:
 
 def marks_by_name(marks: Mapping[str, FloatArray], least: int) -> list[str]:
     """Return features of at least so many likely instances, the most frequent first."""
-    some = [name for name, found in marks.items() if found[0] >= least]
-    return sorted(some, key=lambda name: (-marks[name][0], -marks[name][1], name))
+    frequent = [name for name, sums in marks.items() if sums[0] >= least]
+    return sorted(frequent, key=lambda name: (-marks[name][0], -marks[name][1], name))

@@ -222,25 +222,25 @@ def answer_of(finished: Finished) -> Answer:
     """Return the answer of a finished run."""
     scored: Sequence[Scored] = finished.summaries
     tested = scored[0].tested
-    about = next(one.about for one in scored if one.about is not None)
+    about = next(part.about for part in scored if part.about is not None)
     encoding, is_new = about.encoding, finished.fit is not None
     kind, of_fit = _kind_of(encoding), _of_fit(finished.fit)
     # Of input that the fit has read nothing is measured.
     rows = None if finished.seen else _tested_rows(finished, encoding, tested)
     base = () if of_fit is None else of_fit.base
-    if rows is not None and BASE in rows.found:
-        base = tuple(float(one) for one in rows.found[BASE].mean(axis=0))
+    if rows is not None and BASE in rows.by_model:
+        base = tuple(float(value) for value in rows.by_model[BASE].mean(axis=0))
     test = None if rows is None else _measure(rows, kind, base)
     is_label = isinstance(test, LabelTest)
-    beyond = [one.beyond for one in scored if one.beyond is not None]
+    beyond = [part.beyond for part in scored if part.beyond is not None]
     thresholds: tuple[Threshold, ...] = ()
     if is_label and rows is not None:
-        thresholds = thresholds_of(rows.truth, rows.found[OWN][:, 0], rows.group)
-    called = _sum([one.called for one in scored])
+        thresholds = thresholds_of(rows.truth, rows.by_model[OWN][:, 0], rows.group)
+    called = _sum([part.called for part in scored])
     old = of_fit.thresholds if of_fit is not None and is_new else ()
     effects = () if is_new else _effects_of(about, kind)
     repeated = "" if is_new or not encoding.repeated else encoding.repeated
-    found = Answer(
+    answer = Answer(
         kind=kind,
         names=_names_of(encoding, kind, finished.settings),
         counts=_counts_of(finished, scored),
@@ -251,14 +251,14 @@ def answer_of(finished: Finished) -> Answer:
         base=base,
         spread=_spread_of(rows, scored, kind, is_new),
         predicted=_predicted_in(scored, encoding, kind),
-        unclear=sum(one.unclear for one in scored),
+        unclear=sum(part.unclear for part in scored),
         clear=_clear_of(scored) if kind == "label" and is_new else (),
-        called=tuple(int(called[AT.index(one.at)]) for one in old) if called.size else (),
+        called=tuple(int(called[AT.index(cut.at)]) for cut in old) if called.size else (),
         ends=_ends_of(scored) if kind in ("number", "count") else None,
         lists=_lists_of(scored, tested, is_new),
-        outside=tuple(Outside(*one) for part in beyond for one in part.some)[:MOST_OUTSIDE],
-        outside_rows=sum(one.rows for one in beyond),
-        outside_columns=dict(sum((Counter(one.columns) for one in beyond), Counter())),
+        outside=tuple(Outside(*row) for part in beyond for row in part.some)[:MOST_OUTSIDE],
+        outside_rows=sum(part.rows for part in beyond),
+        outside_columns=dict(sum((Counter(part.columns) for part in beyond), Counter())),
         effects=effects,
         parts=(),
         experts=(),
@@ -273,11 +273,11 @@ def answer_of(finished: Finished) -> Answer:
         fit=of_fit,
         logged=encoding.target is not None and encoding.target.logged,
     )
-    return found if is_new else _with_model(found, finished, scored, about)
+    return answer if is_new else _with_model(answer, finished, scored, about)
 
 
 def _with_model(
-    found: Answer, finished: Finished, scored: Sequence[Scored], about: AboutModel
+    answer: Answer, finished: Finished, scored: Sequence[Scored], about: AboutModel
 ) -> Answer:
     """Add what is known of the model."""
     model, q = finished.model, finished.q
@@ -286,13 +286,13 @@ def _with_model(
     largest, unsure = None, False
     if isinstance(model, SampledExperts):
         chains, largest = chains_of(model.diagnose(q))
-    shares = [one.shares for one in scored if one.shares is not None]
+    shares = [part.shares for part in scored if part.shares is not None]
     only = isinstance(model, AdditiveExperts) and not q.points
     if shares and not only:
-        rows = found.counts.rows
+        rows = answer.counts.rows
         experts, unsure = experts_in(model.posterior(q), shares, about.columns, rows)
     return replace(
-        found,
+        answer,
         parts=parts_of(model, q),
         experts=experts,
         unsure_shares=unsure,
@@ -310,7 +310,7 @@ def _kind_of(encoding: Encoding) -> Kind:
 
 
 def _names_of(encoding: Encoding, kind: Kind, settings: ExpertSettings) -> Names:
-    name, label = (settings.columns.get(one, one) for one in ("id", "label"))
+    name, label = (settings.columns.get(role, role) for role in ("id", "label"))
     if kind in ("number", "count"):
         return Names(name, label, column="predicted")
     if kind != "label":
@@ -321,12 +321,12 @@ def _names_of(encoding: Encoding, kind: Kind, settings: ExpertSettings) -> Names
 
 
 def _counts_of(finished: Finished, scored: Sequence[Scored]) -> Counts:
-    notes = [one.notes for one in finished.ingested]
+    notes = [part.notes for part in finished.ingested]
     return Counts(
-        rows=sum(one.rows for one in scored),
-        unlabelled=int(sum(one["unlabelled"] for one in notes)),
-        fitted=sum(one.fitted for one in scored),
-        positives=sum(one.positives for one in scored),
+        rows=sum(part.rows for part in scored),
+        unlabelled=int(sum(note["unlabelled"] for note in notes)),
+        fitted=sum(part.fitted for part in scored),
+        positives=sum(part.positives for part in scored),
         effective=effective_size(notes, finished.settings),
     )
 
@@ -352,28 +352,31 @@ class _Rows:
     truth: FloatArray
     group: IntArray
     ends: FloatArray
-    found: dict[str, FloatArray]
+    by_model: dict[str, FloatArray]
 
     def take(self, rows: slice | np.ndarray) -> _Rows:
         """Return some of them."""
-        found = {name: one[rows] for name, one in self.found.items()}
-        return _Rows(self.truth[rows], self.group[rows], self.ends[rows], found)
+        by_model = {name: values[rows] for name, values in self.by_model.items()}
+        return _Rows(self.truth[rows], self.group[rows], self.ends[rows], by_model)
 
 
 def _tested_rows(finished: Finished, encoding: Encoding, tested: Tested | None) -> _Rows | None:
     """Read tested rows from the published tables; of very many, some."""
-    step, kept = 1, list[_Rows]()
+    step, parts = 1, list[_Rows]()
     for part in _read(finished, encoding, tested):
-        kept.append(part.take(slice(None, None, step)))
-        if sum(one.truth.size for one in kept) > MOST_TESTED:
-            step, kept = 2 * step, [one.take(slice(None, None, 2)) for one in kept]
-    if sum(one.truth.size for one in kept) < 2:
+        parts.append(part.take(slice(None, None, step)))
+        if sum(part.truth.size for part in parts) > MOST_TESTED:
+            step, parts = 2 * step, [part.take(slice(None, None, 2)) for part in parts]
+    if sum(part.truth.size for part in parts) < 2:
         return None
     truth, group, ends = (
-        np.concatenate([getattr(one, name) for one in kept]) for name in ("truth", "group", "ends")
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("truth", "group", "ends")
     )
-    found = {name: np.concatenate([one.found[name] for one in kept]) for name in kept[0].found}
-    return _Rows(truth, group, ends, found)
+    by_model = {
+        name: np.concatenate([part.by_model[name] for part in parts]) for name in parts[0].by_model
+    }
+    return _Rows(truth, group, ends, by_model)
 
 
 def _read(finished: Finished, encoding: Encoding, tested: Tested | None) -> Iterator[_Rows]:
@@ -388,13 +391,13 @@ def _read(finished: Finished, encoding: Encoding, tested: Tested | None) -> Iter
         ends = np.empty((len(truth), 0))
         if encoding.target is not None:
             ends = np.column_stack([table["low"], table["high"]])
-        found = {
-            model: np.column_stack([table[one] for one in names])
+        by_model = {
+            model: np.column_stack([table[column] for column in names])
             for model, names in columns.items()
         }
         if tested is None and EXPOSURE in table.column_names and encoding.target is not None:
-            found[BASE] = encoding.target.mean * encoding.target.exposures(table)[:, None]
-        yield _Rows(truth, group, ends, found).take(~np.isnan(truth))
+            by_model[BASE] = encoding.target.mean * encoding.target.exposures(table)[:, None]
+        yield _Rows(truth, group, ends, by_model).take(~np.isnan(truth))
 
 
 def _columns_of(encoding: Encoding, tested: Tested | None) -> dict[str, list[str]]:
@@ -402,11 +405,11 @@ def _columns_of(encoding: Encoding, tested: Tested | None) -> dict[str, list[str
     several = len(encoding.labels) > 2
     if tested is not None:
         labels = encoding.labels if several else [""]
-        return {model: [model_column(model, one) for one in labels] for model in tested.models}
+        return {model: [model_column(model, label) for label in labels] for model in tested.models}
     if encoding.target is not None:
         return {OWN: ["predicted"]}
     first = 0 if several else 1
-    return {OWN: [probability_of(one) for one in encoding.labels[first:]]}
+    return {OWN: [probability_of(label) for label in encoding.labels[first:]]}
 
 
 def _truth_in(table: pa.Table, encoding: Encoding) -> FloatArray:
@@ -422,26 +425,28 @@ def _groups_of(rows: pa.Table) -> IntArray:
     if GROUP not in rows.column_names:
         return digests_of(names)
     groups = rows[GROUP].to_pylist()
-    return digests_of([name if of is None else of for of, name in zip(groups, names, strict=True)])
+    return digests_of(
+        [name if group is None else group for group, name in zip(groups, names, strict=True)]
+    )
 
 
 def _measure(rows: _Rows, kind: Kind, base: tuple[float, ...]) -> Test | None:
     """Test what is predicted; None where all tested rows have one label."""
-    own, truth, group = rows.found[OWN], rows.truth, rows.group
-    rivals = {name: one for name, one in rows.found.items() if name not in (OWN, BASE)}
+    predicted, truth, group = rows.by_model[OWN], rows.truth, rows.group
+    rivals = {name: values for name, values in rows.by_model.items() if name not in (OWN, BASE)}
     if kind in ("classes", "levels"):
-        shares = base or np.bincount(truth.astype(int), minlength=own.shape[1]) / truth.size
-        same = rows.found.get(BASE, np.tile(shares, (truth.size, 1)))
-        return of_classes(truth, own, same, group, rivals, kind == "levels")
-    same = rows.found.get(BASE, np.full((truth.size, 1), base[0] if base else truth.mean()))
-    theirs = {name: one[:, 0] for name, one in rivals.items()}
+        shares = base or np.bincount(truth.astype(int), minlength=predicted.shape[1]) / truth.size
+        same = rows.by_model.get(BASE, np.tile(shares, (truth.size, 1)))
+        return of_classes(truth, predicted, same, group, rivals, kind == "levels")
+    same = rows.by_model.get(BASE, np.full((truth.size, 1), base[0] if base else truth.mean()))
+    theirs = {name: values[:, 0] for name, values in rivals.items()}
     if kind == "label":
         if np.unique(truth).size < 2:
             return None
-        return of_label(truth, own[:, 0], same[:, 0], group, theirs)
+        return of_label(truth, predicted[:, 0], same[:, 0], group, theirs)
     inside = ((rows.ends[:, 0] <= truth) & (truth <= rows.ends[:, 1])).astype(float)
     target = COUNT if kind == "count" else NUMBER
-    return of_number(truth, own[:, 0], same[:, 0], group, theirs, target, inside)
+    return of_number(truth, predicted[:, 0], same[:, 0], group, theirs, target, inside)
 
 
 def _sum(parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -453,68 +458,70 @@ def _spread_of(
 ) -> tuple[tuple[int, ...], ...]:
     """Count rows by probability: tested ones by their label, or all of a score."""
     if kind == "label" and rows is not None:
-        p, bins = rows.found[OWN][:, 0], len(scored[0].spread) // 2
-        counts = [np.histogram(p[rows.truth == one], bins, (0.0, 1.0))[0] for one in (1.0, 0.0)]
-        return tuple(tuple(one.tolist()) for one in counts)
+        p, bins = rows.by_model[OWN][:, 0], len(scored[0].spread) // 2
+        counts = [np.histogram(p[rows.truth == label], bins, (0.0, 1.0))[0] for label in (1.0, 0.0)]
+        return tuple(tuple(counted.tolist()) for counted in counts)
     if kind in ("number", "count") or not is_new:
         return ()
-    return (tuple(_sum([one.spread for one in scored]).tolist()),)
+    return (tuple(_sum([part.spread for part in scored]).tolist()),)
 
 
 def _predicted_in(scored: Sequence[Scored], encoding: Encoding, kind: Kind) -> dict[str, int]:
-    counts = [int(one) for one in _sum([one.predicted for one in scored])]
+    counts = [int(count) for count in _sum([part.predicted for part in scored])]
     if kind == "label":
         return dict(zip(("negative", "unclear", "positive"), counts, strict=True))
     pairs = zip(encoding.labels, counts, strict=True)
-    return dict(sorted(pairs, key=lambda one: -one[1]))
+    return dict(sorted(pairs, key=lambda pair: -pair[1]))
 
 
 def _clear_of(scored: Sequence[Scored]) -> tuple[Clear, ...]:
     return tuple(
         Clear(int(rows - outside), int(outside), float(wrong))
-        for rows, wrong, outside in _sum([one.clear for one in scored])
+        for rows, wrong, outside in _sum([part.clear for part in scored])
     )
 
 
 def _ends_of(scored: Sequence[Scored]) -> tuple[float, float] | None:
-    low, high = min(one.ends[0] for one in scored), max(one.ends[1] for one in scored)
+    low, high = min(part.ends[0] for part in scored), max(part.ends[1] for part in scored)
     return (low, high) if low <= high else None
 
 
 def _lists_of(scored: Sequence[Scored], tested: Tested | None, is_new: bool) -> dict[str, Listed]:
     """Merge the lists of partitions; a score of few rows has one of all."""
-    names = list(dict.fromkeys(name for one in scored for name in one.lists))
+    names = list(dict.fromkeys(name for part in scored for name in part.lists))
     every = {
-        name: sorted((row for one in scored for row in one.lists.get(name, ())), key=lambda o: o[0])
+        name: sorted(
+            (row for part in scored for row in part.lists.get(name, ())), key=lambda o: o[0]
+        )
         for name in names
     }
     if tested is not None and tested.worst:
         every["worst"] = list(tested.worst)
-    total, unclear = sum(one.rows for one in scored), sum(one.unclear for one in scored)
-    found = {}
+    total, unclear = sum(part.rows for part in scored), sum(part.unclear for part in scored)
+    lists = {}
     for name, rows in every.items():
-        of, most = total, LISTED
+        n_rows, most = total, LISTED
         if name == "worst":
-            of, most = len(rows), WORST
+            n_rows, most = len(rows), WORST
         elif name == "unclear":
-            of, most = unclear, min(unclear, LISTED)
+            n_rows, most = unclear, min(unclear, LISTED)
         elif name == "first" and total <= ALL:
             most = ALL
         if rows[:most]:
-            found[name] = Listed(tuple(row for _, row in rows[:most]), of)
-    if is_new and total <= ALL and "first" in found:
-        found["all"] = found.pop("first")
-        found.pop("last", None)
-    return found
+            lists[name] = Listed(tuple(row for _, row in rows[:most]), n_rows)
+    if is_new and total <= ALL and "first" in lists:
+        lists["all"] = lists.pop("first")
+        lists.pop("last", None)
+    return lists
 
 
 def _effects_of(about: AboutModel, kind: Kind) -> tuple[Effects, ...]:
     if kind in ("classes", "levels"):
         splits = zip(about.encoding.splits, about.effects, strict=True)
-        made = [effects_shown(one, of=of, most=MOST_OF_CLASS) for of, one in splits]
+        shown = [effects_shown(effects, of=split, most=MOST_OF_CLASS) for split, effects in splits]
     else:
-        made = [effects_shown(about.effects[0], about.pairs, about.groups)]
-    return tuple(one for one in made if one is not None)
+        shown = [effects_shown(about.effects[0], about.pairs, about.groups)]
+    return tuple(effects for effects in shown if effects is not None)
 
 
 def _giving_away(test: Test | None, effects: Sequence[Effects]) -> str:
@@ -522,7 +529,7 @@ def _giving_away(test: Test | None, effects: Sequence[Effects]) -> str:
     if not isinstance(test, LabelTest) or not effects:
         return ""
     fewer = min(test.positives, test.rows - test.positives)
-    squares = [one**2 for one in effects[0].strengths.values()]
+    squares = [strength**2 for strength in effects[0].strengths.values()]
     if test.auroc.value < GOOD or fewer < LEAST:
         return ""
     if test.auroc.value < PERFECT and squares[0] < NEARLY_ALL * sum(squares):

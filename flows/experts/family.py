@@ -109,10 +109,10 @@ class Experts(ReadsColumns, Family):
         """Predict rows without their labels, by this model and by others."""
         if fitted is not None:
             return summaries, q
-        rows = [one.rows for one in summaries]
-        found = tested.write_tested(model, q, rows, settings, paths, each)
+        rows = [part.rows for part in summaries]
+        of_tested = tested.write_tested(model, q, rows, settings, paths, each)
         first, *others = summaries
-        return [replace(first, tested=found), *others], q
+        return [replace(first, tested=of_tested), *others], q
 
     def keep(
         self, q: Any, settings: ExpertSettings, paths: RunPaths, fitted: RunPaths | None

@@ -116,30 +116,30 @@ def effects_shown(
     most: int = MOST_BARS,
 ) -> Effects | None:
     """Return what is shown of effects; None where nothing adds anything."""
-    strengths = {one.column: one.spread for one in effects if one.spread > 0.0}
-    strengths |= {" and ".join(one.columns): one.spread for one in pairs if one.spread > 0.0}
+    strengths = {effect.column: effect.spread for effect in effects if effect.spread > 0.0}
+    strengths |= {" and ".join(pair.columns): pair.spread for pair in pairs if pair.spread > 0.0}
     if not strengths:
         return None
-    every, more = _with_groups([one for one in effects if one.spread > 0.0], groups)
-    largest = sorted(every, key=lambda one: -one.size)[:most]
-    largest.sort(key=lambda one: not one.sure)
+    every, others = _with_groups([effect for effect in effects if effect.spread > 0.0], groups)
+    largest = sorted(every, key=lambda effect: -effect.size)[:most]
+    largest.sort(key=lambda effect: not effect.sure)
     change, sd = (np.array([getattr(o, n) for o in largest]) for n in ("change", "change_sd"))
     shown = pairs[:MOST_PAIRS]
     return Effects(
         of,
-        dict(sorted(strengths.items(), key=lambda one: -one[1])),
-        tuple(_bar(one, more.get(one.column, 0)) for one in largest),
-        tuple(_curve(one, more.get(one.column, 0)) for one in largest),
+        dict(sorted(strengths.items(), key=lambda item: -item[1])),
+        tuple(_bar(effect, others.get(effect.column, 0)) for effect in largest),
+        tuple(_curve(effect, others.get(effect.column, 0)) for effect in largest),
         len(every),
         _common_ends([(change, 1.1 * sd)], 2.0),
-        _common_ends([(one.mean, one.sd) for one in largest], 0.5),
-        tuple(dict(one.columns) for one in groups),
+        _common_ends([(effect.mean, effect.sd) for effect in largest], 0.5),
+        tuple(dict(group.columns) for group in groups),
         tuple(
-            Pair(one.columns, one.rows, one.across, _table(one.mean), _table(one.sd))
-            for one in shown
+            Pair(pair.columns, pair.rows, pair.across, _table(pair.mean), _table(pair.sd))
+            for pair in shown
         ),
         len(pairs),
-        max((float(np.abs(one.mean).max()) for one in shown), default=0.0) or 1.0,
+        max((float(np.abs(pair.mean).max()) for pair in shown), default=0.0) or 1.0,
     )
 
 
@@ -147,13 +147,13 @@ def _with_groups(
     effects: Sequence[Effect], groups: Sequence[GroupEffect]
 ) -> tuple[list[Effect], dict[str, int]]:
     """Put groups in the place of their columns; return by name how many others each holds."""
-    found, more = list(effects), {}
+    shown, others = list(effects), {}
     for columns, change, change_sd, mean, sd in groups:
         name = next(iter(columns))
-        first = next(one for one in effects if one.column in columns)
-        found = [one for one in found if one.column not in columns]
-        more[name] = len(columns) - 1
-        found.append(
+        first = next(effect for effect in effects if effect.column in columns)
+        shown = [effect for effect in shown if effect.column not in columns]
+        others[name] = len(columns) - 1
+        shown.append(
             replace(
                 first,
                 column=name,
@@ -167,22 +167,24 @@ def _with_groups(
                 change_sd=change_sd,
             )
         )
-    return found, more
+    return shown, others
 
 
-def _bar(one: Effect, more: int) -> Bar:
-    turns = not one.level and not more and abs(one.change) < one.spread
-    return Bar(one.column, one.level, more, float(one.change), float(one.change_sd), turns)
+def _bar(effect: Effect, others: int) -> Bar:
+    turns = not effect.level and not others and abs(effect.change) < effect.spread
+    return Bar(
+        effect.column, effect.level, others, float(effect.change), float(effect.change_sd), turns
+    )
 
 
-def _curve(one: Effect, more: int) -> Curve:
+def _curve(effect: Effect, others: int) -> Curve:
     order: Any = slice(None)
-    if one.kind == "levels":
-        order = _by_scale(one.levels)
-    levels = tuple(np.array(one.levels, object)[order].tolist())
-    data = one.data[order] if one.data.size == len(levels) else one.data
-    numbers = (_row(values) for values in (one.mean[order], one.sd[order], data))
-    return Curve(one.column, more, one.kind, _row(one.at), levels, *numbers)
+    if effect.kind == "levels":
+        order = _by_scale(effect.levels)
+    levels = tuple(np.array(effect.levels, object)[order].tolist())
+    data = effect.data[order] if effect.data.size == len(levels) else effect.data
+    numbers = (_row(values) for values in (effect.mean[order], effect.sd[order], data))
+    return Curve(effect.column, others, effect.kind, _row(effect.at), levels, *numbers)
 
 
 def _row(values: FloatArray) -> tuple[float, ...]:
@@ -199,21 +201,21 @@ def _by_scale(levels: Sequence[str]) -> list[int]:
     >>> _by_scale(["medium", "high", "missing", "low"]), _by_scale(["b", "a"])
     ([3, 0, 1, 2], [0, 1])
     """
-    named = [one for one in levels if one != "missing"]
+    named = [level for level in levels if level != "missing"]
     order = order_of(named) or order_of(named[:-1])  # the last may be rare levels together
-    places = {level: place for place, level in enumerate(order)}
+    places = {level: rank for rank, level in enumerate(order)}
     return sorted(range(len(levels)), key=lambda k: places.get(levels[k], len(order)))
 
 
 def _common_ends(
-    found: Sequence[tuple[FloatArray, FloatArray]], beyond: float
+    bands: Sequence[tuple[FloatArray, FloatArray]], beyond: float
 ) -> tuple[float, float]:
     """Return the ends of one scale for all: bands too, but for what is far ``beyond`` the means."""
-    least = min(0.0, *(float(mean.min()) for mean, _ in found))
-    most = max(0.0, *(float(mean.max()) for mean, _ in found))
+    least = min(0.0, *(float(mean.min()) for mean, _ in bands))
+    most = max(0.0, *(float(mean.max()) for mean, _ in bands))
     room = beyond * (most - least) or 1.0
-    low = min(float((mean - 1.96 * sd).min()) for mean, sd in found)
-    high = max(float((mean + 1.96 * sd).max()) for mean, sd in found)
+    low = min(float((mean - 1.96 * sd).min()) for mean, sd in bands)
+    high = max(float((mean + 1.96 * sd).max()) for mean, sd in bands)
     low, high = min(low, 0.0), max(high, 0.0)
     return float(f"{max(low, least - room):.3g}"), float(f"{min(high, most + room):.3g}")
 
@@ -289,23 +291,23 @@ def parts_of(model: Any, q: Any) -> tuple[Part, ...]:
             "pairs": pairs * (1.0 - process),
             "process": process,
         }
-        return _by_weight([Part(name, False, one) for name, one in weights.items()])
+        return _by_weight([Part(name, False, weight) for name, weight in weights.items()])
     if not isinstance(model, AdditiveExperts):
         return ()
     posterior = model.posterior(q)
     form: Any = q.additive.form
-    found = [Part(form, bool(posterior.mixtures), float(posterior.own_weight))]
+    parts = [Part(form, bool(posterior.mixtures), float(posterior.own_weight))]
     if posterior.pairs is not None and posterior.pairs.terms is not None:
         count = len(posterior.pairs.terms.pairs)
-        found.append(Part("pairs", False, posterior.pairs_weight, count))
+        parts.append(Part("pairs", False, posterior.pairs_weight, count))
     if posterior.process is not None:
-        found.append(Part("process", False, posterior.weight))
-    return _by_weight(found)
+        parts.append(Part("process", False, posterior.weight))
+    return _by_weight(parts)
 
 
 def _by_weight(parts: Sequence[Part]) -> tuple[Part, ...]:
-    kept = [one for one in parts if one.weight > NOTHING]
-    return tuple(sorted(kept, key=lambda one: -one.weight))
+    shown = [part for part in parts if part.weight > NOTHING]
+    return tuple(sorted(shown, key=lambda part: -part.weight))
 
 
 def experts_in(
@@ -313,7 +315,7 @@ def experts_in(
 ) -> tuple[tuple[Expert, ...], bool]:
     """Return the experts of some rows, and whether their shares are hardly determined."""
     responsible, share, drawn = (
-        np.sum([getattr(one, name) for one in shares], axis=0)
+        np.sum([getattr(part, name) for part in shares], axis=0)
         for name in ("responsible", "share", "drawn")
     )
     main = responsible >= MAIN * rows
@@ -321,35 +323,37 @@ def experts_in(
     adds = isinstance(posterior, AdditivePosterior)
     if not weighs or (adds and main.sum() < 2):
         return (), False
-    one = posterior.components[0]
+    component = posterior.components[0]
     order = np.argsort(-responsible)[:MOST_EXPERTS]
-    found = tuple(
-        Expert(int(k) + 1, int(responsible[k]), float(share[k] / rows), _weights(one, k, columns))
+    experts = tuple(
+        Expert(
+            int(k) + 1, int(responsible[k]), float(share[k] / rows), _weights(component, k, columns)
+        )
         for k in order.tolist()
     )
-    return found, bool(drawn.std(axis=0).max() >= UNSURE * rows)
+    return experts, bool(drawn.std(axis=0).max() >= UNSURE * rows)
 
 
-def _weights(one: Component, expert: int, columns: Sequence[str]) -> tuple[Weight, ...]:
-    mean: FloatArray = one.mean[1, expert, :-1]
+def _weights(component: Component, expert: int, columns: Sequence[str]) -> tuple[Weight, ...]:
+    mean: FloatArray = component.mean[1, expert, :-1]
     largest = np.argsort(-np.abs(mean))[:MOST_WEIGHTS].tolist()
-    sd = one.sd[1, expert]
+    sd = component.sd[1, expert]
     return tuple(Weight(columns[d], float(mean[d]), float(sd[d])) for d in largest)
 
 
-def chains_of(found: Diagnosis) -> tuple[tuple[Chain, ...], float]:
+def chains_of(diagnosis: Diagnosis) -> tuple[tuple[Chain, ...], float]:
     """Return how far a sampler's chains agree, and the largest R-hat."""
-    several = len(found.mean) == len(QUANTITIES)
+    several = len(diagnosis.mean) == len(QUANTITIES)
     names = QUANTITIES if several else (QUANTITIES[0], QUANTITIES[2])
     chains = [
         Chain(
             name,
-            float(found.mean[i]),
-            float(found.sd[i]),
-            None if np.isnan(found.r_hat[i]) else float(found.r_hat[i]),
-            float(found.ess_bulk[i]),
-            float(found.ess_tail[i]),
+            float(diagnosis.mean[i]),
+            float(diagnosis.sd[i]),
+            None if np.isnan(diagnosis.r_hat[i]) else float(diagnosis.r_hat[i]),
+            float(diagnosis.ess_bulk[i]),
+            float(diagnosis.ess_tail[i]),
         )
         for i, name in enumerate(names)
     ]
-    return tuple(chains), found.largest_r_hat
+    return tuple(chains), diagnosis.largest_r_hat

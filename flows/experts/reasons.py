@@ -167,23 +167,23 @@ class Reasons:
             return [None] * len(picked)
         rows = self.table.take(picked)
         raw, _ = raw_of(rows, self.forms.encoding.kinds)
-        usual = np.array([one.usual for one in columns])
-        return [self._why(rows, i, own, usual) for i, own in enumerate(raw)]
+        usual = np.array([column.usual for column in columns])
+        return [self._why(rows, i, values, usual) for i, values in enumerate(raw)]
 
     @cached_property
     def _units(self) -> list[list[int]]:
         """Places of the columns that change together: those that measure much the same."""
         encoding = self.forms.encoding
-        of = {name: k for k, group in enumerate(encoding.groups) for name in group}
+        group_of = {name: k for k, group in enumerate(encoding.groups) for name in group}
         units: dict[int | str, list[int]] = {}
-        for j, one in enumerate(encoding.columns):
-            units.setdefault(of.get(one.name, one.name), []).append(j)
+        for j, column in enumerate(encoding.columns):
+            units.setdefault(group_of.get(column.name, column.name), []).append(j)
         return list(units.values())
 
-    def _why(self, rows: pa.Table, i: int, own: FloatArray, usual: FloatArray) -> Why | None:
+    def _why(self, rows: pa.Table, i: int, values: FloatArray, usual: FloatArray) -> Why | None:
         forms, every = self.forms, self._units
         assert self.predict is not None
-        cells = np.vstack([without_each(own, usual, every), usual])
+        cells = np.vstack([without_each(values, usual, every), usual])
         p = self.predict(forms.rows(cells, np.zeros(len(cells)), np.arange(len(cells))))
         moved, (odds, start) = moves(p[:-1]), log_odds(p[-2:]).round(1).tolist()
         for count in range(NAMED, MOST_NAMED + 1):
@@ -193,21 +193,21 @@ class Reasons:
                 break
         if not most:
             return None
-        found = []
+        picked = []
         for u in most:
-            first, *more = (forms.encoding.columns[j] for j in every[u])
-            cell = f"{first.name} {_cell(rows, first, i, own[every[u][0]])}"
-            found.append(Move(cell, round(float(moved[u]), 1), len(more)))
+            first, *alike = (forms.encoding.columns[j] for j in every[u])
+            cell = f"{first.name} {_cell(rows, first, i, values[every[u][0]])}"
+            picked.append(Move(cell, round(float(moved[u]), 1), len(alike)))
         others = len(every) - len(most)
-        return Why(tuple(found), others, round(rest, 1) + 0.0, round(start, 1) + 0.0, odds + 0.0)
+        return Why(tuple(picked), others, round(rest, 1) + 0.0, round(start, 1) + 0.0, odds + 0.0)
 
 
-def _cell(rows: pa.Table, one: Encoded, row: int, value: float) -> str:
+def _cell(rows: pa.Table, column: Encoded, row: int, value: float) -> str:
     """Write a cell: a number as the fit read it, another as the file has it."""
-    cell = cells_of(rows, one.name)[row].as_py()
+    cell = cells_of(rows, column.name)[row].as_py()
     if cell is None or np.isnan(value):
         return "missing"
-    if one.kind == NUMBER:
+    if column.kind == NUMBER:
         return f"{value:.4g}"
     return ("no", "yes")[cell != 0.0] if isinstance(cell, float) else str(cell)
 
@@ -245,20 +245,20 @@ class Shown:
         why: list[Why | None] = [None] * order.size
         why[:explained] = self.reasons.why(order[:explained])
         far = self.reasons.outside if self.is_new else np.zeros(len(by), bool)
-        some = self.names.take(order)
-        found = []
-        for i, name, label, own in zip(
-            order.tolist(), some["id"].to_pylist(), some["label"].to_pylist(), why, strict=True
+        named = self.names.take(order)
+        picked = []
+        for i, name, label, reason in zip(
+            order.tolist(), named["id"].to_pylist(), named["label"].to_pylist(), why, strict=True
         ):
-            found.append((float(by[i]), self._row(i, name, label, own, bool(far[i]))))
-        return tuple(found)
+            picked.append((float(by[i]), self._row(i, name, label, reason, bool(far[i]))))
+        return tuple(picked)
 
     def _row(self, i: int, name: str, label: Any, why: Why | None, far: bool) -> Row:
-        own = self.own[i].tolist()
+        predicted = self.own[i].tolist()
         if self.ends is not None:
             low, high = self.ends[i].tolist()
-            return Row(name, label, own[0], low=low, high=high, outside=far)
-        if len(own) > 1:
-            best = int(np.argmax(own))
-            return Row(name, label, self.encoding.labels[best], own[best], outside=far)
-        return Row(name, label, None, own[0], why=why, outside=far)
+            return Row(name, label, predicted[0], low=low, high=high, outside=far)
+        if len(predicted) > 1:
+            best = int(np.argmax(predicted))
+            return Row(name, label, self.encoding.labels[best], predicted[best], outside=far)
+        return Row(name, label, None, predicted[0], why=why, outside=far)

@@ -76,13 +76,13 @@ _AS_GIVEN = {
 _WITHOUT = "prediction without this row, its copies and its group; empty where no fit had its label"
 
 
-def _tested(kind: Kind, given: Sequence[str]) -> list[Column]:
+def _tested(kind: Kind, present: Sequence[str]) -> list[Column]:
     """Return the last columns of the rows: how each was tested, its group, its exposure."""
-    own = [_AS_GIVEN[name] for name in given]
-    return [Column("without_it", kind, _WITHOUT, nullable=True), HELD_OUT, *own]
+    columns = [_AS_GIVEN[name] for name in present]
+    return [Column("without_it", kind, _WITHOUT, nullable=True), HELD_OUT, *columns]
 
 
-def expert_rows(n_experts: int, label: str, given: Sequence[str] = ()) -> Table:
+def expert_rows(n_experts: int, label: str, present: Sequence[str] = ()) -> Table:
     """Return the table of rows with a probability and one responsibility an expert."""
     meaning = "probability that this expert predicts the row (given its label, if known)"
     return Table(
@@ -98,12 +98,12 @@ def expert_rows(n_experts: int, label: str, given: Sequence[str] = ()) -> Table:
                 label=f"P({label})",
             ),
             *(Column(f"expert_{k + 1}", NUMBER, meaning) for k in range(n_experts)),
-            *_tested(NUMBER, given),
+            *_tested(NUMBER, present),
         ),
     )
 
 
-def number_rows(given: Sequence[str] = ()) -> Table:
+def number_rows(present: Sequence[str] = ()) -> Table:
     """Return the table of rows with a predicted number."""
     return Table(
         "rows",
@@ -115,12 +115,12 @@ def number_rows(given: Sequence[str] = ()) -> Table:
             SD,
             LOW,
             HIGH,
-            *_tested(NUMBER, given),
+            *_tested(NUMBER, present),
         ),
     )
 
 
-def class_rows(labels: Sequence[str], given: Sequence[str] = ()) -> Table:
+def class_rows(labels: Sequence[str], present: Sequence[str] = ()) -> Table:
     """Return the table of rows with the probability of each of several labels."""
     return Table(
         "rows",
@@ -130,10 +130,12 @@ def class_rows(labels: Sequence[str], given: Sequence[str] = ()) -> Table:
             _LABEL,
             Column("predicted", TEXT, "most probable label"),
             *(
-                Column(probability_of(one), NUMBER, "probability of this label", label=f"P({one})")
-                for one in labels
+                Column(
+                    probability_of(label), NUMBER, "probability of this label", label=f"P({label})"
+                )
+                for label in labels
             ),
-            *_tested(TEXT, given),
+            *_tested(TEXT, present),
         ),
     )
 

@@ -47,9 +47,9 @@ def parameters_in(model: Any, q: Any) -> list[Parameter]:
         return [*_coefficients(posterior.part), Parameter(name, "0", value, 0.0)]
     if isinstance(model, OneVersusRest):
         return [
-            replace(one, name=f"class {number + 1} {one.name}")
+            replace(parameter, name=f"class {number + 1} {parameter.name}")
             for number, part in enumerate(posterior.parts)
-            for one in parameters_of(part)
+            for parameter in parameters_of(part)
         ]
     return parameters_of(posterior)
 
@@ -61,15 +61,17 @@ def _coefficients(part: Part) -> list[Parameter]:
 
 def parameters_of(posterior: AnyPosterior) -> list[Parameter]:
     """Return every weight of the additive part, where there is one, and of the best start."""
-    found = []
+    parameters = []
     if isinstance(posterior, AdditivePosterior):
-        found = _coefficients(posterior.part)
-    one = posterior.components[0]
-    return found + [
-        Parameter(f"{role} {k + 1}", str(d), float(one.mean[r, k, d]), float(one.sd[r, k, d]))
+        parameters = _coefficients(posterior.part)
+    component = posterior.components[0]
+    return parameters + [
+        Parameter(
+            f"{role} {k + 1}", str(d), float(component.mean[r, k, d]), float(component.sd[r, k, d])
+        )
         for r, role in enumerate(("gate", "expert"))
-        for k in range(one.mean.shape[1])
-        for d in range(one.mean.shape[2])
+        for k in range(component.mean.shape[1])
+        for d in range(component.mean.shape[2])
     ]
 
 
@@ -209,39 +211,39 @@ def score(
     """Write what is predicted of a partition's rows; return what it adds to the answer."""
     posterior, forms = model.posterior(q), Forms.read(paths)
     named = read_names(paths, index, settings)
-    names, given = [named[ID], named[LABEL]], named.drop_columns([ID, LABEL])
-    held = is_held_out(batch) & (not is_new)
+    names, present = [named[ID], named[LABEL]], named.drop_columns([ID, LABEL])
+    held_out = is_held_out(batch) & (not is_new)
     shares, labels = None, forms.encoding.labels
     if isinstance(model, NumberModel):
-        found = predict(posterior, batch, forms)
-        assert found.ends is not None
+        predicted = predict(posterior, batch, forms)
+        assert predicted.ends is not None
         assert forms.encoding.target is not None
         label = forms.encoding.target.values(named[LABEL].combine_chunks())[0]
         names[1] = pa.array(label, from_pandas=True)
-        numbers = [found.own[:, 0], found.sd, *found.ends.T]
-        schema = number_rows(given.column_names)
+        numbers = [predicted.own[:, 0], predicted.sd, *predicted.ends.T]
+        schema = number_rows(present.column_names)
     elif isinstance(model, OneVersusRest):
-        found = predict(posterior, batch, forms)
-        names.append(pa.array(labels, pa.string()).take(pa.array(found.own.argmax(axis=1))))
-        numbers, schema = [*found.own.T], class_rows(labels, given.column_names)
+        predicted = predict(posterior, batch, forms)
+        names.append(pa.array(labels, pa.string()).take(pa.array(predicted.own.argmax(axis=1))))
+        numbers, schema = [*predicted.own.T], class_rows(labels, present.column_names)
     else:
         whole = posterior.predict(batch)
-        found = Predicted(unweighted(whole.probability, forms.design.weights)[:, None])
-        numbers = [found.own[:, 0], *whole.responsibility]
-        schema = expert_rows(len(whole.responsibility), labels[-1], given.column_names)
+        predicted = Predicted(unweighted(whole.probability, forms.design.weights)[:, None])
+        numbers = [predicted.own[:, 0], *whole.responsibility]
+        schema = expert_rows(len(whole.responsibility), labels[-1], present.column_names)
         best = np.argmax(whole.responsibility, axis=0)
         shares = Shares(
             np.bincount(best, minlength=len(whole.responsibility)).astype(float),
             whole.responsibility.sum(axis=1),
             posterior.drawn_shares(batch, DRAWS, settings.seed),
         )
-    arrays = [*names, *(pa.array(np.ascontiguousarray(one)) for one in numbers)]
-    untested = pa.nulls(len(held), schema.arrow.field("without_it").type)
-    rows = pa.table([*arrays, untested, pa.array(held), *given.columns], schema=schema.arrow)
+    arrays = [*names, *(pa.array(np.ascontiguousarray(values)) for values in numbers)]
+    untested = pa.nulls(len(held_out), schema.arrow.field("without_it").type)
+    rows = pa.table([*arrays, untested, pa.array(held_out), *present.columns], schema=schema.arrow)
     storage.write_table(paths.table("rows", index), rows)
     reasons = reasons_of(model, posterior, forms, paths, index)
-    shown = Shown(rows, found.own, found.ends, forms.encoding, reasons, is_new)
-    lists = lists_of_score(shown, index) if is_new else worst_of(shown, batch, held, forms)
+    shown = Shown(rows, predicted.own, predicted.ends, forms.encoding, reasons, is_new)
+    lists = lists_of_score(shown, index) if is_new else worst_of(shown, batch, held_out, forms)
     counted = replace(_counted(shown, batch, is_new), lists=lists, shares=shares)
     if index > 0:
         return counted
@@ -267,7 +269,7 @@ def reasons_of(model: Any, posterior: Any, forms: Forms, paths: RunPaths, index:
     url = paths.part("rows", index)
     if isinstance(model, NumberModel | OneVersusRest):
         return Reasons(url, forms)
-    return Reasons(url, forms, lambda some: predict(posterior, some, forms).own[:, 0])
+    return Reasons(url, forms, lambda batch: predict(posterior, batch, forms).own[:, 0])
 
 
 def worst_of(shown: Shown, batch: Any, tested: np.ndarray, forms: Forms) -> dict[str, Picked]:
@@ -286,27 +288,27 @@ def worst_of(shown: Shown, batch: Any, tested: np.ndarray, forms: Forms) -> dict
 
 def lists_of_score(shown: Shown, index: int) -> dict[str, Picked]:
     """List the rows of a score by what is predicted, and those that are least clear."""
-    own = shown.own[:, 0] if shown.ends is not None else shown.own.max(axis=1)
-    found = {"first": shown.first(-own, ALL)}
+    best = shown.own[:, 0] if shown.ends is not None else shown.own.max(axis=1)
+    lists = {"first": shown.first(-best, ALL)}
     if shown.ends is not None:
-        return found | {"last": shown.first(own, LISTED)}
+        return lists | {"last": shown.first(best, LISTED)}
     if shown.own.shape[1] > 1:
-        return found | {"unclear": shown.first(own, LISTED)}
-    away = np.abs(own - 0.5)
+        return lists | {"unclear": shown.first(best, LISTED)}
+    away = np.abs(best - 0.5)
     near = int(np.sum(away < BORDER))
     most = LISTED if index < 4 else WORST  # those nearest to 0.5 are hardly all in one partition
-    return found | {"unclear": shown.first(away, LISTED, min(near, most))}
+    return lists | {"unclear": shown.first(away, LISTED, min(near, most))}
 
 
 def _counted(shown: Shown, batch: Any, is_new: bool) -> Scored:
-    own, reasons = shown.own.max(axis=1), shown.reasons
+    best, reasons = shown.own.max(axis=1), shown.reasons
     fitted = batch.weight > 0.0
     beyond = None
     if is_new:
         beyond = count_beyond(reasons.raw, shown.encoding, shown.names["id"].to_pylist())
     is_label = shown.own.shape[1] == 1 and shown.ends is None
     counted = Scored(
-        own.size,
+        best.size,
         int(fitted.sum()),
         int(np.sum(fitted & (truth_of(batch) == 1.0))) if is_label else 0,
         np.zeros(BINS, np.int64),
@@ -315,26 +317,26 @@ def _counted(shown: Shown, batch: Any, is_new: bool) -> Scored:
     )
     low, high = CLEAR
     if shown.ends is not None:
-        ends = float(own.min(initial=np.inf)), float(own.max(initial=-np.inf))
+        ends = float(best.min(initial=np.inf)), float(best.max(initial=-np.inf))
         return replace(counted, ends=ends)
-    counted = replace(counted, spread=np.histogram(own, BINS, (0.0, 1.0))[0])
+    counted = replace(counted, spread=np.histogram(best, BINS, (0.0, 1.0))[0])
     if shown.own.shape[1] > 1:
         counts = np.bincount(shown.own.argmax(axis=1), minlength=shown.own.shape[1])
-        return replace(counted, predicted=counts, unclear=int(np.sum(own < high)))
-    sides = np.array([own >= high, own <= low])
-    unclear = int(own.size - sides.sum())
+        return replace(counted, predicted=counts, unclear=int(np.sum(best < high)))
+    sides = np.array([best >= high, best <= low])
+    unclear = int(best.size - sides.sum())
     counted = replace(
         counted,
         predicted=np.array([sides[1].sum(), unclear, sides[0].sum()]),
         unclear=unclear,
-        called=called_at(own),
+        called=called_at(best),
     )
     if not is_new:
         return counted
     far = reasons.outside
     clear = [
         (side.sum(), wrong[side & ~far].sum(), far[side].sum())
-        for side, wrong in zip(sides, (1.0 - own, own), strict=True)
+        for side, wrong in zip(sides, (1.0 - best, best), strict=True)
     ]
     return replace(counted, clear=np.array(clear, float))
 
@@ -346,11 +348,11 @@ def _about(model: Any, posterior: Any, forms: Forms, paths: RunPaths) -> AboutMo
     if isinstance(model, OneVersusRest):
         rows: list[pa.Table] = []
         every = []
-        for label, one in zip(encoding.splits, posterior.parts, strict=True):
-            columns = table_of(one, names_of(one, design.columns, basis))
-            own = [pa.array([label] * len(columns[0]), pa.string()), *columns]
-            rows.append(pa.table(own, schema=CLASS_EXPERTS.arrow))
-            every.append(forms.effects(one)[0])
+        for label, part in zip(encoding.splits, posterior.parts, strict=True):
+            columns = table_of(part, names_of(part, design.columns, basis))
+            arrays = [pa.array([label] * len(columns[0]), pa.string()), *columns]
+            rows.append(pa.table(arrays, schema=CLASS_EXPERTS.arrow))
+            every.append(forms.effects(part)[0])
         storage.write_table(url, pa.concat_tables(rows))
         return AboutModel(encoding, tuple(every))
     number = isinstance(model, NumberModel)
@@ -360,5 +362,5 @@ def _about(model: Any, posterior: Any, forms: Forms, paths: RunPaths) -> AboutMo
     effects, pairs = forms.effects(posterior)
     if number:
         return AboutModel(encoding, (effects,), pairs)
-    mixture = tuple(str(one) for one in named.mixture[:-1])
+    mixture = tuple(str(name) for name in named.mixture[:-1])
     return AboutModel(encoding, (effects,), pairs, forms.groups(posterior), mixture)

@@ -68,7 +68,7 @@ class _Part:
         Labels as numbers, of a number in its own unit; NaN without; [N].
     unit, fitted, tested
         Their units, and whether the fit has seen them or they are tested; [N].
-    found
+    by_model
         What is predicted of each, by the model's name; [N, W].
     ends
         Ends of the intervals of numbers; [N, 2], else [N, 0].
@@ -88,7 +88,7 @@ class _Part:
     unit: IntArray
     fitted: BoolArray
     tested: BoolArray
-    found: Mapping[str, FloatArray]
+    by_model: Mapping[str, FloatArray]
     ends: FloatArray
     x: FloatArray
     exposure: FloatArray
@@ -99,17 +99,19 @@ class _Part:
         """Join partitions."""
         first, *_ = parts
         arrays = {
-            name: np.concatenate([getattr(one, name) for one in parts]) for name in cls.ARRAYS
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in cls.ARRAYS
         }
-        found = {name: np.concatenate([one.found[name] for one in parts]) for name in first.found}
-        seen = np.sum([one.seen for one in parts], axis=0)
-        return cls(**arrays, found=found, seen=seen)
+        by_model = {
+            name: np.concatenate([part.by_model[name] for part in parts]) for name in first.by_model
+        }
+        seen = np.sum([part.seen for part in parts], axis=0)
+        return cls(**arrays, by_model=by_model, seen=seen)
 
     def of_tested_rows(self) -> _Part:
         """Return it without the other rows."""
         arrays = {name: getattr(self, name)[self.tested] for name in self.ARRAYS}
-        found = {name: one[self.tested] for name, one in self.found.items()}
-        return _Part(**arrays, found=found, seen=self.seen)
+        by_model = {name: values[self.tested] for name, values in self.by_model.items()}
+        return _Part(**arrays, by_model=by_model, seen=self.seen)
 
 
 def write_tested(
@@ -130,63 +132,63 @@ def write_tested(
         left = each(_fit_without, folds, model, indices, with_trees, settings, paths)
         if not left:
             return None
-        found, ends = _assembled(left, sum(rows))
-        tested = ~np.isnan(found[OWN][:, 0])
-        worst = sorted((one for fold in left for one in fold.worst), key=lambda one: one[0])
+        by_model, ends = _assembled(left, sum(rows))
+        tested = ~np.isnan(by_model[OWN][:, 0])
+        worst = sorted((row for fold in left for row in fold.worst), key=lambda row: row[0])
         cuts = np.cumsum(rows)[:-1]
-        for index, own in enumerate(np.split(found[OWN], cuts)):
-            _write_without(index, own, encoding, paths)
-        found, ends = {name: one[tested] for name, one in found.items()}, ends[tested]
-        counts = [int(one.sum()) for one in np.split(tested, cuts)]
-        result = Tested(tuple(found), len(folds), 0.0, tuple(worst[:WORST]))
+        for index, predicted in enumerate(np.split(by_model[OWN], cuts)):
+            _write_without(index, predicted, encoding, paths)
+        by_model, ends = {name: values[tested] for name, values in by_model.items()}, ends[tested]
+        counts = [int(is_tested.sum()) for is_tested in np.split(tested, cuts)]
+        result = Tested(tuple(by_model), len(folds), 0.0, tuple(worst[:WORST]))
     else:
         others = _others_of(model, q) if settings.baselines else {}
         parts = each(_held_out, indices, others, with_trees, paths)
-        counts = [int(one.tested.sum()) for one in parts]
+        counts = [int(part.tested.sum()) for part in parts]
         if sum(counts) < 2:
             return None
         whole = _Part.joined(parts)
-        found = _compared(whole, model, q, with_trees, encoding, settings)
+        by_model = _compared(whole, model, q, with_trees, encoding, settings)
         ends = whole.ends[whole.tested]
-        result = Tested(tuple(found), 0, 0.0)
+        result = Tested(tuple(by_model), 0, 0.0)
     stops = np.cumsum(counts)
     for index, rows_of in enumerate(zip(stops - counts, stops, strict=True)):
         here = slice(*rows_of)
-        part = {name: one[here] for name, one in found.items()}
+        part = {name: values[here] for name, values in by_model.items()}
         _write_part(index, part, ends[here], encoding, paths)
     return replace(result, seconds=perf_counter() - began)
 
 
 def _write_part(
     index: int,
-    found: Mapping[str, FloatArray],
+    by_model: Mapping[str, FloatArray],
     ends: FloatArray,
     encoding: Encoding,
     paths: RunPaths,
 ) -> None:
     labels = encoding.labels if len(encoding.labels) > 2 else []
-    schema = tested_rows(tuple(found), labels, encoding.target is not None)
+    schema = tested_rows(tuple(by_model), labels, encoding.target is not None)
     rows = storage.read_table(paths.table("rows", index))
     tested = pc.or_(rows["held_out"], pc.is_valid(rows["without_it"]))
     keys, units = read_units(paths, index)
     unit = pa.chunked_array([pa.array(units.number_of(keys.cells))])
-    numbers = [*ends.T, *(column for one in found.values() for column in one.T)]
-    arrays = [one.filter(tested) for one in (rows["id"], rows["label"], unit)]
-    arrays += [pa.array(np.ascontiguousarray(one)) for one in numbers]
+    numbers = [*ends.T, *(column for values in by_model.values() for column in values.T)]
+    arrays = [array.filter(tested) for array in (rows["id"], rows["label"], unit)]
+    arrays += [pa.array(np.ascontiguousarray(values)) for values in numbers]
     storage.write_table(paths.table("tested", index), pa.table(arrays, schema=schema.arrow))
 
 
-def _write_without(index: int, own: FloatArray, encoding: Encoding, paths: RunPaths) -> None:
+def _write_without(index: int, predicted: FloatArray, encoding: Encoding, paths: RunPaths) -> None:
     """Write what fits without their folds predict into the table of all rows."""
     url = paths.table("rows", index)
     rows = storage.read_table(url)
-    known = ~np.isnan(own[:, 0])
-    values = pa.array(own[:, 0], from_pandas=True)
-    if own.shape[1] > 1:
-        best = np.argmax(np.nan_to_num(own), axis=1)
+    known = ~np.isnan(predicted[:, 0])
+    values = pa.array(predicted[:, 0], from_pandas=True)
+    if predicted.shape[1] > 1:
+        best = np.argmax(np.nan_to_num(predicted), axis=1)
         values = pa.array(encoding.labels, pa.string()).take(pa.array(best, mask=~known))
-    place = rows.schema.get_field_index("without_it")
-    storage.write_table(url, rows.set_column(place, rows.schema.field(place), values))
+    position = rows.schema.get_field_index("without_it")
+    storage.write_table(url, rows.set_column(position, rows.schema.field(position), values))
 
 
 def _others_of(model: Any, q: Any) -> dict[str, Any]:
@@ -212,43 +214,43 @@ def _part_of(
     with_trees: bool,
     table: pa.Table,
 ) -> _Part:
-    truth, target, found = truth_of(batch), forms.encoding.target, {OWN: predicted.own}
+    truth, target, by_model = truth_of(batch), forms.encoding.target, {OWN: predicted.own}
     x, exposure = np.empty((len(truth), 0)), np.ones(len(truth))
     if isinstance(batch, CountRows):
         exposure = batch.exposure
     if target is not None:
         truth = target.values(table[LABEL].combine_chunks())[0]
-    for name, one in others.items():
+    for name, model in others.items():
         if target is None:
-            found[name] = predict(one, batch, forms).own
+            by_model[name] = predict(model, batch, forms).own
             continue
-        mean = one.project(batch.rows)
+        mean = model.project(batch.rows)
         mean = exposure * mean_of(mean) if target.count else mean
-        found[name] = target.predicted(mean, np.zeros(len(truth)))[0][:, None]
+        by_model[name] = target.predicted(mean, np.zeros(len(truth)))[0][:, None]
     if with_trees:
         raw, _ = raw_of(table, forms.encoding.kinds)
         x = encoded(raw, forms.encoding.columns, filled=False)
     fitted = (batch.weight > 0.0) & ~np.isnan(truth)
     ends = np.empty((len(truth), 0)) if predicted.ends is None else predicted.ends
     y = truth[fitted]
-    lines = float(found[RIDGE][fitted].sum()) if RIDGE in found else 0.0
+    lines = float(by_model[RIDGE][fitted].sum()) if RIDGE in by_model else 0.0
     sums = np.array([y.sum()])
     if target is None and predicted.own.shape[1] > 1:
         sums = np.bincount(y.astype(int), minlength=predicted.own.shape[1])
     seen = np.array([exposure[fitted].sum(), lines, *sums], float)
-    return _Part(truth, unit_numbers(batch), fitted, tested, found, ends, x, exposure, seen)
+    return _Part(truth, unit_numbers(batch), fitted, tested, by_model, ends, x, exposure, seen)
 
 
 def _held_out(index: int, others: Mapping[str, Any], with_trees: bool, paths: RunPaths) -> _Part:
     batch, forms = read_batch(paths, index), Forms.read(paths)
     rows = storage.read_table(paths.table("rows", index))
     labels, ends = forms.encoding.labels, None
-    names = [probability_of(one) for one in (labels if len(labels) > 2 else labels[-1:])]
+    names = [probability_of(label) for label in (labels if len(labels) > 2 else labels[-1:])]
     if forms.encoding.target is not None:
         names, ends = ["predicted"], np.column_stack([rows["low"], rows["high"]])
-    own = Predicted(np.column_stack([rows[name] for name in names]), ends)
+    predicted = Predicted(np.column_stack([rows[name] for name in names]), ends)
     table = storage.read_table(paths.part("rows", index))
-    part = _part_of(batch, forms, own, is_held_out(batch), others, with_trees, table)
+    part = _part_of(batch, forms, predicted, is_held_out(batch), others, with_trees, table)
     return part if with_trees else part.of_tested_rows()
 
 
@@ -257,7 +259,7 @@ class _Left:
     """What a fit without a fold says of its rows: their places among all rows, and predictions."""
 
     places: IntArray
-    found: Mapping[str, FloatArray]
+    by_model: Mapping[str, FloatArray]
     ends: FloatArray
     worst: Picked = field(default=())
 
@@ -292,15 +294,15 @@ def _fit_without(
     parts = []
     worst: list[tuple[float, Row]] = []
     for index, table, batch, out in zip(indices, tables, batches, tested, strict=True):
-        own = predict(posterior, batch, forms)
-        parts.append(_part_of(batch, forms, own, out, others, with_trees, table))
+        predicted = predict(posterior, batch, forms)
+        parts.append(_part_of(batch, forms, predicted, out, others, with_trees, table))
         rows = storage.read_table(paths.table("rows", index), ["id", "label"])
         reasons = reasons_of(model, posterior, forms, paths, index)
-        shown = Shown(rows, own.own, own.ends, forms.encoding, reasons)
+        shown = Shown(rows, predicted.own, predicted.ends, forms.encoding, reasons)
         worst += worst_of(shown, batch, out, forms)["worst"]
     whole = _Part.joined(parts)
-    found = _compared(whole, model, q, with_trees, forms.encoding, settings)
-    return _Left(np.flatnonzero(whole.tested), found, whole.ends[whole.tested], tuple(worst))
+    by_model = _compared(whole, model, q, with_trees, forms.encoding, settings)
+    return _Left(np.flatnonzero(whole.tested), by_model, whole.ends[whole.tested], tuple(worst))
 
 
 def _assembled(left: Sequence[_Left], rows: int) -> tuple[dict[str, FloatArray], FloatArray]:
@@ -308,14 +310,14 @@ def _assembled(left: Sequence[_Left], rows: int) -> tuple[dict[str, FloatArray],
 
     What some folds lack, such as a model less a part that a fold's fit has not, is left out.
     """
-    names = [name for name in left[0].found if all(name in one.found for one in left)]
-    found = {name: np.full((rows, left[0].found[name].shape[1]), np.nan) for name in names}
+    names = [name for name in left[0].by_model if all(name in fold.by_model for fold in left)]
+    by_model = {name: np.full((rows, left[0].by_model[name].shape[1]), np.nan) for name in names}
     ends = np.full((rows, left[0].ends.shape[1]), np.nan)
-    for one in left:
-        ends[one.places] = one.ends
+    for fold in left:
+        ends[fold.places] = fold.ends
         for name in names:
-            found[name][one.places] = one.found[name]
-    return found, ends
+            by_model[name][fold.places] = fold.by_model[name]
+    return by_model, ends
 
 
 def _compared(
@@ -329,32 +331,32 @@ def _compared(
     """Return what each model predicts of the tested rows, this one and the base first; [n, W]."""
     fitted, tested, target = whole.fitted, whole.tested, encoding.target
     size, lines_in_all, *sums = whole.seen
-    others = {name: one[tested] for name, one in whole.found.items()}
-    found = {OWN: others.pop(OWN)}
-    classes = found[OWN].shape[1]
-    found[BASE] = np.outer(whole.exposure[tested], np.array(sums) / size)
+    others = {name: values[tested] for name, values in whole.by_model.items()}
+    by_model = {OWN: others.pop(OWN)}
+    classes = by_model[OWN].shape[1]
+    by_model[BASE] = np.outer(whole.exposure[tested], np.array(sums) / size)
     if RIDGE in others:
         lines = others.pop(RIDGE)
         assert target is not None
         if q.chosen is not None and q.chosen.form == "lines" and not q.chosen.pairs_weight:
-            lines = found[OWN]
+            lines = by_model[OWN]
         elif target.logged:  # from the median to the mean (Duan 1983)
             lines = lines * (sums[0] / lines_in_all)
         others[POISSON if target.count else RIDGE] = lines
-    found |= others
+    by_model |= others
     if not with_trees:
-        return found
+        return by_model
     x, new, y = whole.x[fitted], whole.x[tested], whole.truth[fitted]
     if target is not None:
         trees = _number_trees(x, y, whole.exposure[fitted], settings.seed, target.count)
-        found[TREES] = (trees(new) * whole.exposure[tested])[:, None]
-        return found
-    codes, kept = y.astype(int), slice(None) if classes > 1 else slice(1, 2)
-    found[TREES] = class_trees(x, codes, settings.seed, y.size < FEW_ROWS)(new)[:, kept]
+        by_model[TREES] = (trees(new) * whole.exposure[tested])[:, None]
+        return by_model
+    codes, columns = y.astype(int), slice(None) if classes > 1 else slice(1, 2)
+    by_model[TREES] = class_trees(x, codes, settings.seed, y.size < FEW_ROWS)(new)[:, columns]
     linear = MULTINOMIAL if classes > 1 else LOGISTIC
-    if linear not in found:
-        found[linear] = multinomial(x, codes)(new)[:, kept]
-    return found
+    if linear not in by_model:
+        by_model[linear] = multinomial(x, codes)(new)[:, columns]
+    return by_model
 
 
 def _number_trees(

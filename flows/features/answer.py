@@ -148,61 +148,61 @@ class Answer:
 def answer_of(finished: Finished, fit: Reported) -> Answer:
     """Return what was found in all partitions; ``fit`` is the posterior as it is reported."""
     model, q, parts = finished.model, finished.q, finished.summaries
-    columns = next(one.columns for one in parts if one.columns)
+    columns = next(part.columns for part in parts if part.columns)
     stable = stability(model, q, finished.settings)
-    features = features_of(tree_sum(one.meaning for one in parts), columns, stable, fit.whole)
-    nats = [one.nats for one in features]
-    samples = [one.sample for one in parts if one.sample is not None]
+    features = features_of(tree_sum(part.meaning for part in parts), columns, stable, fit.whole)
+    nats = [feature.nats for feature in features]
+    samples = [part.sample for part in parts if part.sample is not None]
     copies = find_copies(samples) if samples else None
     filling = completion(model, q)
     is_untaught = filling is None and isinstance(q, CompletedGlobal) and q.completion is not None
-    found = Answer(
-        rows=sum(one.rows for one in parts),
-        effective=effective_size([one.notes for one in finished.ingested], finished.settings),
-        columns=tuple(_column(one) for one in columns),
+    answer = Answer(
+        rows=sum(part.rows for part in parts),
+        effective=effective_size([part.notes for part in finished.ingested], finished.settings),
+        columns=tuple(_column(column) for column in columns),
         features=tuple(features),
         starts=0 if stable.found_by is None else stable.of + 1,
         clearest=nats.index(max(nats)) if nats else 0,
         absorbed=len(fit.chosen.absorbed),
         models=compare_models(samples, columns, q, fit.n_rows, len(features)) if samples else None,
-        together=together_of([one.patterns for one in parts]) if len(features) > 1 else None,
+        together=together_of([part.patterns for part in parts]) if len(features) > 1 else None,
         copies=copies if copies is not None and copies.too_many else None,
-        imputed=sum(one.imputed for one in parts),
+        imputed=sum(part.imputed for part in parts),
         cells=_test_of_cells(finished) if finished.fit is None else None,
         members=() if filling is None else tuple(_members(filling)),
         sweeps_to_fill=model.members.sweeps() if is_untaught else None,
     )
-    return found if finished.fit is None else _scored(found, finished, finished.fit)
+    return answer if finished.fit is None else _scored(answer, finished, finished.fit)
 
 
-def _scored(found: Answer, finished: Finished, record: RunRecord) -> Answer:
+def _scored(answer: Answer, finished: Finished, record: RunRecord) -> Answer:
     """Return a score's answer, with the features as the fit describes them."""
-    scored = replace(found, scored=Scored(finished.files, finished.seen))
+    scored = replace(answer, scored=Scored(finished.files, finished.seen))
     fit: Answer | None = answer_of_fit(FeatureSettings, record)
     if fit is None:
         return scored
     features = (
-        replace(one, share=new.share, sure=new.sure, at_fit=one.share)
-        for one, new in zip(fit.features, found.features, strict=True)
+        replace(old, share=new.share, sure=new.sure, at_fit=old.share)
+        for old, new in zip(fit.features, answer.features, strict=True)
     )
     return replace(
         scored, features=tuple(features), starts=fit.starts, clearest=fit.clearest, cells=fit.cells
     )
 
 
-def _column(one: Column) -> AnswersOfColumn:
-    levels = dict(zip(one.levels, one.counts, strict=True))
-    return AnswersOfColumn(one.name, one.shown, levels, one.missing)
+def _column(column: Column) -> AnswersOfColumn:
+    levels = dict(zip(column.levels, column.counts, strict=True))
+    return AnswersOfColumn(column.name, column.shown, levels, column.missing)
 
 
 def _test_of_cells(finished: Finished) -> CellTest | None:
     """Test the models on the run's table of hidden cells; None where none were hidden."""
-    if all(one.hidden is None for one in finished.summaries):
+    if all(part.hidden is None for part in finished.summaries):
         return None
     return evaluate_cells(storage.read_table(finished.paths.table("hidden", 0)))
 
 
-def _members(at: Completion) -> Iterator[Member]:
+def _members(filling: Completion) -> Iterator[Member]:
     """Yield the models that fill missing cells."""
-    for name, weight, log_p in zip(MEMBERS, at.weights, at.log_p, strict=True):
+    for name, weight, log_p in zip(MEMBERS, filling.weights, filling.log_p, strict=True):
         yield Member(name, float(weight), -float(log_p))

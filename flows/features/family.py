@@ -66,21 +66,21 @@ class FeaturesFamily(ReadsColumns, Family):
     ) -> FeatureSummary:
         """Write the probability of every feature in every row, and of missing cells."""
         columns = feature_coding.read_dictionary(paths)
-        found = _finished(forms.apply, model, q, batch, settings)
+        findings = _finished(forms.apply, model, q, batch, settings)
         if any(column.structural for column in columns):
-            chosen = ~feature_coding.skipped_cells(found, batch, columns)
-            found = replace(
-                found,
-                rows=found.rows[chosen],
-                columns=found.columns[chosen],
-                cells=found.cells[chosen],
+            chosen = ~feature_coding.skipped_cells(findings, batch, columns)
+            findings = replace(
+                findings,
+                rows=findings.rows[chosen],
+                columns=findings.columns[chosen],
+                cells=findings.cells[chosen],
             )
         ids = storage.read_table(paths.part("names", index), [ID])[ID]
-        arrays = [ids.cast(pa.string()), *(pa.array(p) for p in found.features.T)]
-        rows = pa.table(arrays, schema=feature_rows(found.features.shape[1]).arrow)
+        arrays = [ids.cast(pa.string()), *(pa.array(p) for p in findings.features.T)]
+        rows = pa.table(arrays, schema=feature_rows(findings.features.shape[1]).arrow)
         storage.write_table(paths.table("rows", index), rows)
         storage.write_table(
-            paths.table("imputed", index), feature_coding.imputed_table(found, ids, columns)
+            paths.table("imputed", index), feature_coding.imputed_table(findings, ids, columns)
         )
         fit = _finished(forms.read, model, q, settings)
         if index == 0:
@@ -91,10 +91,10 @@ class FeaturesFamily(ReadsColumns, Family):
         hidden = forms.scored_cells(model, q, batch, local)
         return FeatureSummary(
             rows=batch.n_rows,
-            patterns=count_patterns(found.features > 0.5, count),
-            imputed=len(found.rows),
+            patterns=count_patterns(findings.features > 0.5, count),
+            imputed=len(findings.rows),
             meaning=meaning_sums(
-                found.features,
+                findings.features,
                 *fit.drawn(batch),
                 batch.codes[batch.row_of],
                 batch.levels,
@@ -120,9 +120,9 @@ class FeaturesFamily(ReadsColumns, Family):
         each: Each,
     ) -> tuple[Sequence[FeatureSummary], Any]:
         """Write what the simpler models say of the hidden cells of all partitions."""
-        cells = [one.hidden for one in summaries if one.hidden is not None]
+        cells = [part.hidden for part in summaries if part.hidden is not None]
         if cells:
-            names = [name for one in summaries for name in one.names]
+            names = [name for part in summaries for name in part.names]
             columns = feature_coding.read_dictionary(paths)
             table = hidden_table(together(cells), names, columns)
             storage.write_table(paths.table("hidden", 0), table)
@@ -159,14 +159,14 @@ def _names_of(hidden: HiddenCells, batch: FeatureBatch, ids: pa.ChunkedArray) ->
     return tuple(ids.take(pa.array(rows)).cast(pa.string()).to_pylist())
 
 
-def _global_rows(at: FeatureGlobal) -> list[Parameter]:
-    sigma2 = (0.5 * np.atleast_1d(at.variance)).tolist()
-    rows = [Parameter("alpha", "alpha", at.alpha)]
+def _global_rows(q: FeatureGlobal) -> list[Parameter]:
+    sigma2 = (0.5 * np.atleast_1d(q.variance)).tolist()
+    rows = [Parameter("alpha", "alpha", q.alpha)]
     if sigma2 and len(set(sigma2)) == 1:
         rows.append(Parameter("sigma2", "sigma2", sigma2[0]))
     else:
         rows += [Parameter("sigma2", f"fitted feature {k}", v) for k, v in enumerate(sigma2)]
-    rows += [Parameter("share", f"fitted feature {k}", float(s)) for k, s in enumerate(at.share)]
+    rows += [Parameter("share", f"fitted feature {k}", float(s)) for k, s in enumerate(q.share)]
     return rows
 
 

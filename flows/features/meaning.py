@@ -273,22 +273,22 @@ def features_of(
 
     ``whole``: the draws are from the posterior of weights and rows' features together.
     """
-    found = []
+    features = []
     for k in range(len(sums.on)):
         changes = _changes(sums, k, columns)
         starts = None if stable.found_by is None else int(stable.found_by[k]) + 1
-        found.append(
+        features.append(
             Feature(
                 number=k + 1,
                 share=share_of_rows(sums, k, whole),
                 sure=float(sums.sure[k] / sums.rows),
                 starts=starts,
-                nats=sum(one.nats for one in changes),
+                nats=sum(change.nats for change in changes),
                 name=_name(changes, len(columns)),
                 changes=tuple(changes[:MOST_COLUMNS]),
             )
         )
-    return found
+    return features
 
 
 def share_of_rows(sums: MeaningSums, k: int, whole: bool) -> Estimate:
@@ -304,20 +304,20 @@ def share_of_rows(sums: MeaningSums, k: int, whole: bool) -> Estimate:
 def _changes(sums: MeaningSums, k: int, columns: Sequence[Column]) -> list[Change]:
     """Return what a feature does to every column, the most informative first."""
     levels = np.array([len(column.levels) for column in columns])
-    place, category = places(levels)
+    column_of, category = places(levels)
     on, off = sums.with_it[:, k] / sums.compared, sums.without_it[:, k] / sums.compared
-    nats = information(on, off, float(sums.on[k] / sums.rows), place, len(levels))
+    nats = information(on, off, float(sums.on[k] / sums.rows), column_of, len(levels))
     sure_nats = np.quantile(nats, 0.1, axis=0)
     centre, sd = (on - off).mean(0), (on - off).std(0, ddof=1)
-    found = []
+    changes = []
     for d in np.argsort(-sure_nats, kind="stable").tolist():
-        own = np.flatnonzero(place == d)
+        span = np.flatnonzero(column_of == d)
         # Of two categories that change about alike, the one that the feature raises.
-        c = int(own[np.argmax(np.abs(centre[own]) / np.where(centre[own] > 0, ALIKE, 1.0))])
+        c = int(span[np.argmax(np.abs(centre[span]) / np.where(centre[span] > 0, ALIKE, 1.0))])
         column, answers = columns[d], None
         if column.points is not None:
-            answers = _mean_answer(on[:, own], off[:, own], column.points)
-        found.append(
+            answers = _mean_answer(on[:, span], off[:, span], column.points)
+        changes.append(
             Change(
                 column=column.name,
                 shown=column.shown,
@@ -330,23 +330,23 @@ def _changes(sums: MeaningSums, k: int, columns: Sequence[Column]) -> list[Chang
                 answers=answers,
             )
         )
-    return found
+    return changes
 
 
 def _name(changes: Sequence[Change], n_columns: int) -> tuple[NamePart, ...]:
     """Name a feature after its strongest columns: by direction, or by category."""
     top = changes[:NAMED_ANSWERS]
-    strong = [one for one in top if one.nats > STRONG * top[0].nats] or list(top[:1])
-    if any(one.moved is None for one in strong):
+    strong = [change for change in top if change.nats > STRONG * top[0].nats] or list(top[:1])
+    if any(change.moved is None for change in strong):
         strong = strong[:NAMED]
     parts: dict[tuple[str, str, bool], list[str]] = {}
-    for one in strong:
-        moved = one.moved is not None
-        key = one.scale if moved else "", "" if moved else one.category, one.rises
-        parts.setdefault(key, []).append(one.shown)
+    for change in strong:
+        moved = change.moved is not None
+        key = change.scale if moved else "", "" if moved else change.category, change.rises
+        parts.setdefault(key, []).append(change.shown)
     return tuple(
-        NamePart(scale, category, more, tuple(names), n_columns == len(names) > 2)
-        for (scale, category, more), names in parts.items()
+        NamePart(scale, category, rises, tuple(names), n_columns == len(names) > 2)
+        for (scale, category, rises), names in parts.items()
     )
 
 

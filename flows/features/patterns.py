@@ -48,13 +48,13 @@ def find_copies(samples: Sequence[RowSample]) -> Copies | None:
     Where a pair of rows agrees in each of D columns by chance, the numbers c of pairs that agree in
     k of them obey Newton's inequality: c_D <= c_(D-1)^2 / c_(D-2) * (D - 1) / (2 D).
     """
-    codes = np.concatenate([one.codes for one in samples])
+    codes = np.concatenate([sample.codes for sample in samples])
     columns = codes.shape[1]
     if columns < LEAST_COLUMNS:
         return None
-    codes, at = np.unique(codes, axis=0, return_inverse=True)
-    rows = np.concatenate([one.rows for one in samples])
-    count = np.bincount(at.ravel(), rows, len(codes)).astype(np.float64)
+    codes, number = np.unique(codes, axis=0, return_inverse=True)
+    rows = np.concatenate([sample.rows for sample in samples])
+    count = np.bincount(number.ravel(), rows, len(codes)).astype(np.float64)
     step = -(-len(codes) // MOST_COMPARED)
     near, far = _nearly_equal(codes[::step].astype(np.int64), count[::step])
     equal = count[::step]
@@ -122,8 +122,8 @@ class Together:
 
 def together_of(parts: Sequence[Patterns]) -> Together:
     """Return the most frequent patterns, and the pairs that are furthest from independent."""
-    found = occurrence(merge_patterns(parts), MOST_PATTERNS)
-    shares, both, product = found.total.tolist(), found.joint.tolist(), found.product.tolist()
+    counted = occurrence(merge_patterns(parts), MOST_PATTERNS)
+    shares, both, product = counted.total.tolist(), counted.joint.tolist(), counted.product.tolist()
 
     def among(joint: float, share: float) -> float | None:
         return joint / share if share else None
@@ -139,6 +139,6 @@ def together_of(parts: Sequence[Patterns]) -> Together:
         )
         for i, j in combinations(range(len(shares)), 2)
     ]
-    pairs.sort(key=lambda one: -abs(one.both - one.if_unrelated))
-    patterns = (Pattern(tuple(k + 1 for k in on), rows) for on, rows in found.frequent)
+    pairs.sort(key=lambda pair: -abs(pair.both - pair.if_unrelated))
+    patterns = (Pattern(tuple(k + 1 for k in on), rows) for on, rows in counted.frequent)
     return Together(tuple(patterns), tuple(pairs[:MOST_PAIRS]))

@@ -119,8 +119,8 @@ def compare_models(
     samples: Sequence[RowSample], columns: Sequence[Column], q: Any, n_rows: float, features: int
 ) -> SimplerModels | None:
     """Fit simpler models to the sampled rows; None where there is no row or no two classes."""
-    codes = np.concatenate([one.codes for one in samples])
-    count = np.concatenate([one.count for one in samples])
+    codes = np.concatenate([sample.codes for sample in samples])
+    count = np.concatenate([sample.count for sample in samples])
     levels = np.array([len(column.levels) for column in columns])
     cells_of = one_hot(codes, levels)
     fits = few_classes(cells_of, levels, count)
@@ -133,43 +133,43 @@ def compare_models(
     ]
     rows = float(count.sum())
 
-    def made(kind: Kind, number: int, nats: float) -> RowModel:
+    def row_model(kind: Kind, number: int, nats: float) -> RowModel:
         return RowModel(kind, number, nats, (nats - shares) / rows)
 
-    rivals = [made("classes", k, nats) for k, nats in enumerate(classes, 2)]
+    rivals = [row_model("classes", k, nats) for k, nats in enumerate(classes, 2)]
     if 2 * free <= cells:
         scale = latent_scale(cells_of, levels, count, fits[1])
-        rivals.append(made("scale", 1, -0.5 * scale.bic))
-    own: list[RowModel] = []
+        rivals.append(row_model("scale", 1, -0.5 * scale.bic))
+    ours: list[RowModel] = []
     if features == 1:
-        own = [made("features", 1, rivals.pop(0).nats)]
+        ours = [row_model("features", 1, rivals.pop(0).nats)]
     elif features and (bound := _bound_of(q)) is not None:
-        own = [made("features", features, bound * rows / n_rows)]
-    base = made("shares", 1, shares)
-    rival = max(rivals, key=lambda one: one.nats, default=base)
+        ours = [row_model("features", features, bound * rows / n_rows)]
+    base = row_model("shares", 1, shares)
+    rival = max(rivals, key=lambda model: model.nats, default=base)
     pairs = test_pairs(columns, cells_of.T @ (cells_of * count[:, None]))
     return SimplerModels(
         rows,
-        (base, *own, *rivals),
+        (base, *ours, *rivals),
         rival,
-        _ahead(own[0], rival, rows) if own else None,
+        _ahead(ours[0], rival, rows) if ours else None,
         max(classes) - shares > CLOSE,
         pairs,
     )
 
 
-def _ahead(own: RowModel, rival: RowModel, rows: float) -> Estimate:
-    more = own.gain - rival.gain
-    margin = (CLOSE if own.number == 1 else LOOSE * own.number) / rows
-    return Estimate(more, more - margin, more + margin)
+def _ahead(ours: RowModel, rival: RowModel, rows: float) -> Estimate:
+    ahead = ours.gain - rival.gain
+    margin = (CLOSE if ours.number == 1 else LOOSE * ours.number) / rows
+    return Estimate(ahead, ahead - margin, ahead + margin)
 
 
 def _bound_of(q: Any) -> float | None:
     """Return the bound on log p(all rows) of a search; None where it was not measured."""
-    at = searched(q)
-    if not isinstance(at, SearchGlobal) or at.fit is None:
+    search = searched(q)
+    if not isinstance(search, SearchGlobal) or search.fit is None:
         return None
-    bound = max(at.fit.bound, at.fit.value)
+    bound = max(search.fit.bound, search.fit.value)
     return bound if np.isfinite(bound) else None  # max_iter came before it was measured
 
 
@@ -186,20 +186,20 @@ _LEAST = 1e-9
 
 
 def hidden_table(
-    found: HiddenCells, names: Sequence[str], columns: Sequence[Column]
+    hidden: HiddenCells, names: Sequence[str], columns: Sequence[Column]
 ) -> pa.Table:  # rows' names [N]
     """Return every hidden cell with what the mixture and the simpler models say of it."""
     levels = np.array([len(column.levels) for column in columns])
-    places = zip(found.columns.tolist(), found.truth.tolist(), strict=True)
+    places = zip(hidden.columns.tolist(), hidden.truth.tolist(), strict=True)
     return pa.table(
         [
-            pa.array([names[n] for n in found.rows.tolist()]),
-            pa.array([columns[d].name for d in found.columns.tolist()]),
+            pa.array([names[n] for n in hidden.rows.tolist()]),
+            pa.array([columns[d].name for d in hidden.columns.tolist()]),
             pa.array([columns[d].levels[r] for d, r in places]),
-            np.exp(found.log_p),
-            pa.array(by_logistic(found, levels), from_pandas=True),  # NaN is empty
-            by_classes(found, levels),
-            by_shares(found, levels),
+            np.exp(hidden.log_p),
+            pa.array(by_logistic(hidden, levels), from_pandas=True),  # NaN is empty
+            by_classes(hidden, levels),
+            by_shares(hidden, levels),
         ],
         schema=HIDDEN.arrow,
     )
@@ -241,11 +241,11 @@ def evaluate_cells(table: pa.Table) -> CellTest | None:
     right, rivals = np.ones(len(table)), []
     for name in RIVALS:
         p = table[name].to_numpy()
-        said = ~np.isnan(p)
-        if said.sum() > 1:
-            (one,) = compare(LABEL, right[said], ours[said], {name: p[said]}, row[said])
-            rivals.append(CellRival(one, int(said.sum())))
-    rivals.sort(key=lambda one: one.rival.more.value)
+        known = ~np.isnan(p)
+        if known.sum() > 1:
+            (comparison,) = compare(LABEL, right[known], ours[known], {name: p[known]}, row[known])
+            rivals.append(CellRival(comparison, int(known.sum())))
+    rivals.sort(key=lambda cell_rival: cell_rival.rival.more.value)
     loss = mean_of(label_loss(right, ours), row)
     return CellTest(len(table), int(row.max()) + 1, loss, tuple(rivals))
 
@@ -254,47 +254,47 @@ RIVALS = "logistic", "classes", "shares"
 """Columns of the table of hidden cells."""
 
 
-def by_logistic(found: HiddenCells, levels: IntArray) -> FloatArray:
+def by_logistic(hidden: HiddenCells, levels: IntArray) -> FloatArray:
     """Return the probability of each hidden cell by a regression of its column on the others; [H].
 
     A missing or hidden cell is a category of its own. NaN where the column is not regressed: where
     the work would be too much, or where there is no other.
     """
-    chance = np.full(len(found.truth), np.nan)
+    chance = np.full(len(hidden.truth), np.nan)
     if len(levels) < 2:
         return chance
-    seen = _indicators(found.codes, levels)
+    seen = _indicators(hidden.codes, levels)
     edges = np.concatenate([[0], np.cumsum(levels + 1)])
-    for d in _regressed(levels, len(found.codes)):
-        cells = np.flatnonzero(found.columns == d)
+    for d in _regressed(levels, len(hidden.codes)):
+        cells = np.flatnonzero(hidden.columns == d)
         if cells.size:
             others = sparse.hstack([seen[:, : edges[d]], seen[:, edges[d + 1] :]], format="csr")
-            chance[cells] = _of_column(found, others, cells, int(d))
+            chance[cells] = _of_column(hidden, others, cells, int(d))
     return chance
 
 
-def by_classes(found: HiddenCells, levels: IntArray) -> FloatArray:
+def by_classes(hidden: HiddenCells, levels: IntArray) -> FloatArray:
     """Return the probability of each hidden cell by latent classes, their number by the BIC; [H].
 
     They are fitted by EM.
     """
-    x = one_hot(found.codes, levels)
+    x = one_hot(hidden.codes, levels)
     fit = by_bic(x[:: -(-x.size // MOST_INDICATORS)], levels, seed=0)
-    needed, back = np.unique(found.rows, return_inverse=True)
-    return np.maximum(fit.categories(x[needed])[back, _category(found, levels)], _LEAST)
+    needed, back = np.unique(hidden.rows, return_inverse=True)
+    return np.maximum(fit.categories(x[needed])[back, _category(hidden, levels)], _LEAST)
 
 
-def by_shares(found: HiddenCells, levels: IntArray) -> FloatArray:
+def by_shares(hidden: HiddenCells, levels: IntArray) -> FloatArray:
     """Return the share of each hidden cell's category among its column's known cells; [H]."""
-    counts = one_hot(found.codes, levels).sum(0)
+    counts = one_hot(hidden.codes, levels).sum(0)
     first = (np.cumsum(levels) - levels).astype(np.intp)
     share = counts / np.maximum(np.repeat(np.add.reduceat(counts, first), levels), 1.0)
-    return np.maximum(share[_category(found, levels)], _LEAST)
+    return np.maximum(share[_category(hidden, levels)], _LEAST)
 
 
-def _category(found: HiddenCells, levels: IntArray) -> IntArray:
+def _category(hidden: HiddenCells, levels: IntArray) -> IntArray:
     """Return the number of each hidden cell's category among those of all columns; [H]."""
-    return np.asarray((np.cumsum(levels) - levels)[found.columns] + found.truth)
+    return np.asarray((np.cumsum(levels) - levels)[hidden.columns] + hidden.truth)
 
 
 def _regressed(levels: IntArray, n_rows: int) -> IntArray:
@@ -304,29 +304,31 @@ def _regressed(levels: IntArray, n_rows: int) -> IntArray:
     return np.unique(np.linspace(0, len(levels) - 1, most).round().astype(int))
 
 
-def _of_column(found: HiddenCells, others: sparse.csr_array, cells: IntArray, d: int) -> FloatArray:
-    own = found.codes[:, d]
-    known = own != MISSING
-    rows, truth = found.rows[cells], found.truth[cells]
+def _of_column(
+    hidden: HiddenCells, others: sparse.csr_array, cells: IntArray, d: int
+) -> FloatArray:
+    codes = hidden.codes[:, d]
+    known = codes != MISSING
+    rows, truth = hidden.rows[cells], hidden.truth[cells]
     chance = np.full(len(cells), _LEAST)
-    kinds = np.unique(own[known])
+    kinds = np.unique(codes[known])
     if len(kinds) < 2:
         chance[np.isin(truth, kinds)] = 1.0
         return chance
     from sklearn.linear_model import LogisticRegression
 
-    model = LogisticRegression(C=RIDGE, max_iter=300).fit(others[known], own[known])
-    said = model.predict_proba(others[rows])
-    place = np.searchsorted(model.classes_, truth)
-    there = (place < len(model.classes_)) & np.isin(truth, model.classes_)
-    chance[there] = np.maximum(said[np.flatnonzero(there), place[there]], _LEAST)
+    model = LogisticRegression(C=RIDGE, max_iter=300).fit(others[known], codes[known])
+    predicted = model.predict_proba(others[rows])
+    position = np.searchsorted(model.classes_, truth)
+    there = (position < len(model.classes_)) & np.isin(truth, model.classes_)
+    chance[there] = np.maximum(predicted[np.flatnonzero(there), position[there]], _LEAST)
     return chance
 
 
 def _indicators(codes: NDArray[np.int16], levels: IntArray) -> sparse.csr_array:
     """Return an indicator of each column's categories, the missing one first; one a cell."""
     first = np.concatenate([[0], np.cumsum(levels + 1)])
-    place = (first[:-1] + codes + 1).ravel()
+    position = (first[:-1] + codes + 1).ravel()
     ends = np.arange(len(codes) + 1) * len(levels)
     shape = (len(codes), int(first[-1]))
-    return sparse.csr_array((np.ones(place.size), place, ends), shape=shape)
+    return sparse.csr_array((np.ones(position.size), position, ends), shape=shape)

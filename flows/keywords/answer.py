@@ -277,7 +277,9 @@ class Answer:
     @property
     def others_right(self) -> float:
         """The share of them that the model expects to be right."""
-        right = [one.count * one.right.value for one in self.levels[:2] if one.right is not None]
+        right = [
+            level.count * level.right.value for level in self.levels[:2] if level.right is not None
+        ]
         return (right[0] - sum(right[1:])) / self.others if right and self.others else 0.0
 
     @property
@@ -309,29 +311,29 @@ def answer_of(finished: Finished, q: CorpusGlobal | None, doubts: Doubts) -> Ans
     """
     (whole,) = finished.summaries
     parts, settings = whole.parts, finished.settings
-    terms = reduce(add, (one.terms for one in parts))
-    given = sum(int(one.notes.get("listed", 0)) for one in finished.ingested)
+    terms = reduce(add, (part.terms for part in parts))
+    listed = sum(int(part.notes.get("listed", 0)) for part in finished.ingested)
     counts = Counts(
-        read=sum(one.rows_read for one in finished.ingested),
-        documents=sum(one.documents for one in parts),
-        candidates=sum(one.candidates for one in parts),
+        read=sum(part.rows_read for part in finished.ingested),
+        documents=sum(part.documents for part in parts),
+        candidates=sum(part.candidates for part in parts),
     )
-    documents = sorted((d for one in parts for d in one.examples), key=lambda d: -d.worth)
+    documents = sorted((d for part in parts for d in part.examples), key=lambda d: -d.worth)
     return Answer(
         model=settings.model,
         unit=settings.unit,
         counts=counts,
-        known=Known(given, sum(one.observed for one in parts)),
+        known=Known(listed, sum(part.observed for part in parts)),
         levels=_levels(parts),
-        own_name=sum(one.own_name for one in parts),
+        own_name=sum(part.own_name for part in parts),
         rules=_rules(whole, settings),
         rate=None if q is None else _rate(q, counts, settings),
         ranking=whole.ranking,
-        measured=_measured(Truth.joined([one.truth for one in parts])),
+        measured=_measured(Truth.joined([part.truth for part in parts])),
         doubts=doubts,
         frequent=_frequent(terms.likely or terms.new, terms.written),
         likely_frequent=bool(terms.likely),
-        histogram=tuple(np.sum([one.histogram for one in parts], axis=0).tolist()),
+        histogram=tuple(np.sum([part.histogram for part in parts], axis=0).tolist()),
         documents=tuple(documents[:MOST_DOCUMENTS]),
         to_label=_to_label(whole.to_label),
         fit=None if finished.fit is None else _fit(finished),
@@ -341,16 +343,18 @@ def answer_of(finished: Finished, q: CorpusGlobal | None, doubts: Doubts) -> Ans
 def widget_of(finished: Finished) -> Widget:
     """Return the documents that the page shows with their keyphrases marked."""
     (whole,) = finished.summaries
-    terms = reduce(add, (one.terms for one in whole.parts))
-    shown = [document for one in whole.parts for document in one.shown]
+    terms = reduce(add, (part.terms for part in whole.parts))
+    shown = [document for part in whole.parts for document in part.shown]
     return Widget(
         documents=shown,
         terms={
-            one.stem: ShownTerm(
-                terms.written.get(one.stem, ""), terms.new[one.stem], terms.known[one.stem]
+            keyphrase.stem: ShownTerm(
+                terms.written.get(keyphrase.stem, ""),
+                terms.new[keyphrase.stem],
+                terms.known[keyphrase.stem],
             )
             for document in shown
-            for one in document.keyphrases
+            for keyphrase in document.keyphrases
         },
         whole=terms.whole,
         key=finished.settings.key,
@@ -359,20 +363,20 @@ def widget_of(finished: Finished) -> Widget:
 
 def _levels(parts: Sequence[KeywordSummary]) -> tuple[Level, ...]:
     count, documents, right = (
-        np.sum([getattr(one, name) for one in parts], axis=0)
+        np.sum([getattr(part, name) for part in parts], axis=0)
         for name in ("count", "with_new", "right")
     )
-    at_nodes = np.sum([one.right_by_node for one in parts], axis=0)
-    expected = sum(one.expected for one in parts)
-    found = []
+    at_nodes = np.sum([part.right_by_node for part in parts], axis=0)
+    expected = sum(part.expected for part in parts)
+    levels = []
     for level, above in enumerate(LEVELS):
         share = None
         if n := int(count[level]):
             shares = at_nodes[level] / n
             share = Expected(float(right[level] / n), float(shares.min()), float(shares.max()))
         of_all = float(right[level] / expected) if expected else 0.0
-        found.append(Level(above, n, int(documents[level]), share, of_all))
-    return tuple(found)
+        levels.append(Level(above, n, int(documents[level]), share, of_all))
+    return tuple(levels)
 
 
 def _rules(whole: Whole, settings: KeywordSettings) -> Rules:
@@ -383,10 +387,10 @@ def _rules(whole: Whole, settings: KeywordSettings) -> Rules:
         per_document=settings.per_document,
         least=whole.least,
         most=whole.most,
-        beyond_limit=sum(one.beyond_limit for one in parts),
-        alike=sum(one.alike for one in parts),
-        parts=sum(one.parts for one in parts),
-        example=next((one.example for one in parts if one.example), None),
+        beyond_limit=sum(part.beyond_limit for part in parts),
+        alike=sum(part.alike for part in parts),
+        parts=sum(part.parts for part in parts),
+        example=next((part.example for part in parts if part.example), None),
     )
 
 
@@ -418,11 +422,11 @@ def _measured(truth: Truth) -> Measured | None:
     )
 
 
-def _share(part: IntArray, of: IntArray) -> Estimate | None:
+def _share(part: IntArray, whole: IntArray) -> Estimate | None:
     """Estimate the share that parts [D] are of counts [D], of which each is of one document."""
-    if not of.sum():
+    if not whole.sum():
         return None
-    counts = np.stack([part, of - part], axis=1).ravel()
+    counts = np.stack([part, whole - part], axis=1).ravel()
     document = np.repeat(np.arange(counts.size) // 2, counts)
     return share_of(np.repeat(np.arange(counts.size) % 2 == 0, counts), document)
 
@@ -435,7 +439,7 @@ def _frequent(counts: Counter[str], written: dict[str, str]) -> tuple[Frequent, 
 def _to_label(documents: Sequence[DocumentToLabel]) -> ToLabel | None:
     if not documents:
         return None
-    removes = sum(one.removes for one in documents)
+    removes = sum(document.removes for document in documents)
     return ToLabel(tuple(documents[:MOST_LABELLED]), len(documents), removes)
 
 

@@ -60,19 +60,19 @@ def doubts_of(model: Any, q: Any) -> Doubts:
     if not isinstance(of_candidates, CorpusGlobal):
         return Doubts()
     few = regression_of(model, q)[1] or of_candidates
-    found = Doubts(few_documents=few.n_documents if has_few_documents(few) else None)
+    doubts = Doubts(few_documents=few.n_documents if has_few_documents(few) else None)
     if not isinstance(model, Keyphrases):
-        return found
+        return doubts
     seen = q.observed
     if not seen.known and model.phrases.learnt is None:
-        found = replace(found, learned="nothing")
+        doubts = replace(doubts, learned="nothing")
     elif not seen.known and seen.listed:
-        found = replace(found, learned="other corpora")
+        doubts = replace(doubts, learned="other corpora")
     most = model.most_per_document(seen)
     if most is None:
-        return found
+        return doubts
     candidates = seen.n_phrases / seen.n_documents
-    return replace(found, given=model.per_document, most=most, candidates=candidates)
+    return replace(doubts, given=model.per_document, most=most, candidates=candidates)
 
 
 def scores_of(
@@ -80,15 +80,15 @@ def scores_of(
 ) -> Scores:
     """Return what a partition's candidates get; ``fitted`` is whether the fit saw them."""
     units: KeywordBatch = batch.bare() if isinstance(batch, PhraseBatch) else batch
-    own, its = regression_of(model, q)
+    regression, its = regression_of(model, q)
     if its is None:
         r = _of_documents(model, q, units, local, settings, fitted)
         return Scores(r, units.offsets, units.complete)
     scores = None
     if isinstance(model, Keyphrases):
         units, scores = model.phrases_and_scores(q, batch)
-    assert own is not None
-    nodes = own.by_node(its, units, fitted=fitted, extra=scores)
+    assert regression is not None
+    nodes = regression.by_node(its, units, fitted=fitted, extra=scores)
     return Scores(average(its, units, nodes), units.offsets, units.complete, nodes, its.weights)
 
 
@@ -126,22 +126,22 @@ def rank_known(
 ) -> Ranking | None:
     """Rank some labelled documents, write the table ranked/; None where there are too few."""
     places = np.linspace(0, len(indices) - 1, min(MOST_PARTITIONS, len(indices))).astype(int)
-    some = [indices[place] for place in places]
-    limits = [-(-most // len(some)) for most in (MOST_DOCUMENTS, MOST_ROWS)]
-    parts = [one for one in each(_labelled, some, model, q, *limits, paths) if one.names]
-    names = [name for one in parts for name in one.names]
+    sampled = [indices[place] for place in places]
+    limits = [-(-most // len(sampled)) for most in (MOST_DOCUMENTS, MOST_ROWS)]
+    parts = [part for part in each(_labelled, sampled, model, q, *limits, paths) if part.names]
+    names = [name for part in parts for name in part.names]
     if len(names) < FEWEST_DOCUMENTS:
         return None
-    own, its = regression_of(model, q)
-    assert own is not None
+    regression, its = regression_of(model, q)
+    assert regression is not None
     assert its is not None
     features = PHRASE_FEATURES if isinstance(model, Keyphrases) else FEATURE_NAMES
-    documents = LabelledDocuments.joined([one.documents for one in parts])
-    found = known_among_best(own, its, documents, features)
-    counts = [found.known, found.by_model, found.by_tf_idf]
+    documents = LabelledDocuments.joined([part.documents for part in parts])
+    best = known_among_best(regression, its, documents, features)
+    counts = [best.known, best.by_model, best.by_tf_idf]
     columns = [pa.array(names), *(pa.array(n, pa.int32()) for n in counts)]
     storage.write_table(paths.table("ranked", 0), pa.table(columns, schema=RANKED.arrow))
-    return ranking_of(found.known, found.by_model, found.by_tf_idf, BEST)
+    return ranking_of(best.known, best.by_model, best.by_tf_idf, BEST)
 
 
 def _labelled(

@@ -108,8 +108,10 @@ class Keywords(ReadsOneTable, Family):
     ) -> KeywordSettings:
         """Return the settings with digests of the files that they name."""
         names = ("stop_words", "vocabulary", "prior")
-        given = {name: getattr(settings, name) for name in names}
-        files = {n: v for n, v in given.items() if isinstance(v, str) and (n, v) != ("prior", NONE)}
+        values = {name: getattr(settings, name) for name in names}
+        files = {
+            n: v for n, v in values.items() if isinstance(v, str) and (n, v) != ("prior", NONE)
+        }
         digests = {n: with_digest(v, n) for n, v in files.items()}
         return settings.model_copy(update=digests)
 
@@ -125,8 +127,8 @@ class Keywords(ReadsOneTable, Family):
         self, file: str, checked: Checked, about: Sequence[Any], settings: KeywordSettings
     ) -> CheckedDocuments:
         """Add what is wrong with the settings and the tags; count known keyphrases."""
-        held = reduce(add, (Held(**one) for one in about), Held())
-        faults = (*checked.faults, *held.faults(file))
+        contents = reduce(add, (Held(**piece) for piece in about), Held())
+        faults = (*checked.faults, *contents.faults(file))
         try:
             _text_options(settings)
             _vocabulary(settings)
@@ -135,12 +137,12 @@ class Keywords(ReadsOneTable, Family):
             faults = (*error.faults, *faults)
         # Other corpora do without known keyphrases.
         without = settings.model == "corpus" and settings.prior != NONE
-        listed = checked.rows if without else held.listed
+        listed = checked.rows if without else contents.listed
         return CheckedDocuments(checked.rows, faults, checked.keys, listed)
 
     def require_labels(self, files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
         """List what a fit lacks beyond what scoring needs: a known keyphrase."""
-        if any(one.listed for one in checked if isinstance(one, CheckedDocuments)):
+        if any(file.listed for file in checked if isinstance(file, CheckedDocuments)):
             return []
         return [
             Fault(
@@ -158,10 +160,10 @@ class Keywords(ReadsOneTable, Family):
         keep_texts(documents, part.index, paths)
         write_narrow(paths.part("sentences", part.index, "npz"), prepared.sample)
         read_report = prepared.report
-        kept = read_report.documents - read_report.without_words.count
+        with_words = read_report.documents - read_report.without_words.count
         return Ingested(
             rows_read=read_report.documents,
-            rows_kept=kept,
+            rows_kept=with_words,
             dropped=losses_of(read_report, settings),
             notes={
                 "words": read_report.words,
@@ -190,10 +192,10 @@ class Keywords(ReadsOneTable, Family):
             _count_once([part.index for part in parts], settings, paths, each)
         about = [json_files.read(about_url(paths, part.index), AboutPart) for part in parts]
         kinds = (WORDS, PHRASES) if settings.with_phrases else (WORDS,)
-        rows = {kind: sum(one.rows[kind] for one in about) for kind in kinds}
+        rows = {kind: sum(part.rows[kind] for part in about) for kind in kinds}
         indices, corpus = [part.index for part in parts], _corpus(paths, fitted)
         if fitted is None:
-            documents = sum(one.documents - one.copies for one in about)
+            documents = sum(part.documents - part.copies for part in about)
             _demand_words(parts, documents)
             if settings.vocabulary is not None and not rows[kinds[-1]]:
                 raise InputError.of(
@@ -203,24 +205,24 @@ class Keywords(ReadsOneTable, Family):
                     found="none",
                     remedy="name another file, or set vocabulary_only=false",
                 )
-            known, several = sum(one.known for one in about), sum(one.several for one in about)
+            known, several = sum(part.known for part in about), sum(part.several for part in about)
             counts = add_counts(rows, indices, paths, corpus, each)
             whole = AboutCorpus(
                 n_documents=documents,
                 in_phrases=in_phrases(known, several),
-                labelled=not any(one.unlabelled for one in about),
+                labelled=not any(part.unlabelled for part in about),
                 counts=counts,
                 shared=sorted(shared),
             )
             write_about(corpus, whole)
-            shards = {kind: len(one.shards) for kind, one in counts.items()}
+            shards = {kind: len(of_kind.shards) for kind, of_kind in counts.items()}
         else:
             shards = look_up_counts(rows, indices, paths, corpus, each)
         urls = each(_build, indices, settings, paths, corpus, shards)
         batch = PhraseBatch if settings.with_phrases else KeywordBatch
-        whole_report = reduce(add, (one.report for one in about))
+        whole_report = reduce(add, (part.report for part in about))
         columns = self._columns(parts, settings)
-        labelled, complete = any(one.known for one in about), any(one.complete for one in about)
+        labelled, complete = any(part.known for part in about), any(part.complete for part in about)
         terms = _vocabulary(settings).terms
         reading = Reading(
             report=whole_report,
@@ -231,7 +233,7 @@ class Keywords(ReadsOneTable, Family):
             terms=len(terms),
             unused_terms=Named.of([term for term in terms if term not in whole_report.terms]),
             unread_column=unread_column(columns),
-            copies=sum(one.copies for one in about),
+            copies=sum(part.copies for part in about),
         )
         warnings, notes = (
             tuple(lines_of(self.name, macro, reading)) for macro in ("read_warnings", "read_notes")
@@ -243,10 +245,10 @@ class Keywords(ReadsOneTable, Family):
 
         They are looked at in this process, which holds the small ones.
         """
-        urls = list(dict.fromkeys(one.url for part in parts for one in part.slices))
+        urls = list(dict.fromkeys(piece.url for part in parts for piece in part.slices))
         looks = [partial(copy_context().run, _column_names, url) for url in urls]
         columns = declared(DOCUMENTS, in_threads(looks, storage.AT_ONCE), settings.columns)
-        return columns if any(one.left_out or one.holds for one in columns) else ()
+        return columns if any(column.left_out or column.holds for column in columns) else ()
 
     def model(self, settings: KeywordSettings) -> Any:
         """Return the model to fit, or nothing for plain scores."""
@@ -287,7 +289,7 @@ class Keywords(ReadsOneTable, Family):
         of_candidates, number = regression_of(model, q)[1], _number(model, q)
         whole = publish(summaries, of_candidates, learned, number, settings, paths, each)
         if fitted is None and of_candidates is not None:
-            indices = [one.index for one in summaries]
+            indices = [part.index for part in summaries]
             whole = replace(whole, ranking=rank_known(model, q, indices, paths, each))
         return [whole], q
 
@@ -299,16 +301,16 @@ class Keywords(ReadsOneTable, Family):
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the parameters of the corpus model; the others have no global ones."""
-        own, its = regression_of(model, q)
-        if own is None or its is None:
+        regression, its = regression_of(model, q)
+        if regression is None or its is None:
             return []
         names = PHRASE_FEATURES if isinstance(model, Keyphrases) else FEATURE_NAMES
-        coefficients = coefficient_table(own, its, names[: len(its.location)])
+        coefficients = coefficient_table(regression, its, names[: len(its.location)])
         log_sd = its.sources.combined()[1]
         return [
             *(Parameter("coefficient", *row) for row in coefficients),
             Parameter("keyword_rate", None, its.rate, its.rate * log_sd),
-            Parameter("length_exponent", None, its.exponent, own.exponent_sd(its)),
+            Parameter("length_exponent", None, its.exponent, regression.exponent_sd(its)),
         ]
 
     def answer(self, finished: Finished) -> Answer:
@@ -347,7 +349,7 @@ def _demand_words(parts: Sequence[Part], documents: int) -> None:
     """Refuse a corpus in which no document has a candidate word."""
     if documents:
         return
-    files = sorted({one.url for part in parts for one in part.slices})
+    files = sorted({piece.url for part in parts for piece in part.slices})
     raise InputError.of(
         file=files[0] if len(files) == 1 else f"{len(files)} files",
         expected="documents with candidate words",
@@ -357,15 +359,15 @@ def _demand_words(parts: Sequence[Part], documents: int) -> None:
 
 
 def _text_options(settings: KeywordSettings) -> TextOptions:
-    more: frozenset[str] = frozenset()
+    added: frozenset[str] = frozenset()
     if isinstance(settings.stop_words, str):
-        more = frozenset(map(plain, terms_of(settings.stop_words, "stop_words")))
+        added = frozenset(map(plain, terms_of(settings.stop_words, "stop_words")))
     try:
         options = TextOptions(
             language=settings.language,
             stem=settings.stem,
             stop_words=bool(settings.stop_words),
-            more_stop_words=more,
+            more_stop_words=added,
             min_count=settings.min_count,
             max_words=settings.max_words,
         )
@@ -476,13 +478,13 @@ def _count_once(
     copies = find_copies(
         each(read_wide, [paths.part("originals", i, "npz") for i in indices], Originals)
     )
-    found = [pair for pair in zip(indices, copies, strict=True) if not pair[1].counted.all()]
-    each(_without_copies, found, settings, paths)
+    with_copies = [pair for pair in zip(indices, copies, strict=True) if not pair[1].counted.all()]
+    each(_without_copies, with_copies, settings, paths)
 
 
-def _without_copies(found: tuple[int, Copies], settings: KeywordSettings, paths: RunPaths) -> None:
+def _without_copies(item: tuple[int, Copies], settings: KeywordSettings, paths: RunPaths) -> None:
     """Count a partition again, without the documents that are copies of others."""
-    index, copies = found
+    index, copies = item
     url = paths.part("tokens", index, "npz")
     tokens = replace(read_wide(url, DocumentTokens), fold=copies.fold)
     write_narrow(url, tokens)

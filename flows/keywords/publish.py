@@ -135,20 +135,20 @@ def publish(
         How many keyphrases are selected in a document at most, its known ones counted; None: no
         limit.
     """
-    found = [one.histogram for one in scored if one.histogram is not None]
+    histograms = [part.histogram for part in scored if part.histogram is not None]
     least = None
-    if found:
-        least = reduce(add, found).least(settings.select or "fdr", settings.fdr)
+    if histograms:
+        least = reduce(add, histograms).least(settings.select or "fdr", settings.fdr)
     if not learned:
         least = BINS
-    indices = [one.index for one in scored]
+    indices = [part.index for part in scored]
     published = each(_write, indices, len(indices), least, number, settings, paths)
-    parts = [one.open for one in published if one.open is not None]
+    parts = [part.open for part in published if part.open is not None]
     to_label: list[DocumentToLabel] = []
     if q is not None and parts:
         to_label = _choose(indices, parts, q, settings.ask, paths)
     return Whole(
-        [one.summary for one in published],
+        [part.summary for part in published],
         least=None if least in (None, BINS) else probability_of(least),
         most=number if settings.per_document is None else None,
         to_label=to_label,
@@ -189,10 +189,10 @@ def _write(
     if settings.with_phrases:
         chosen = without_near_duplicates(chosen, observed, r, texts.stem, offsets)
         chosen = without_parts(chosen, observed, r, rows.spans)
-    of, term = names.take(pa.array(rows.spans.document)), _as_arrow(texts.term)
+    document, term = names.take(pa.array(rows.spans.document)), _as_arrow(texts.term)
     table = pa.table(
         [
-            of,
+            document,
             term,
             _as_arrow(texts.surface),
             _as_arrow(texts.stem),
@@ -203,7 +203,7 @@ def _write(
             pa.array(word_ranks(r, offsets), pa.int32()),
             pa.array(texts.position, pa.int32()),
             pa.array(texts.occurrences, pa.int32()),
-            pc.equal(pc.utf8_lower(term), pc.utf8_lower(of)),
+            pc.equal(pc.utf8_lower(term), pc.utf8_lower(document)),
             pa.array(
                 longer_phrases(rows.spans.document, texts.stem, texts.term, chosen, observed),
                 pa.string(),
@@ -244,23 +244,25 @@ def _as_arrow(texts: JoinedTexts) -> pa.Array:
     joined = pc.binary_join_element_wise(*columns, " ", null_handling="skip")
     otherwise = np.zeros(len(texts), bool)
     otherwise[list(texts.otherwise)] = True
-    own = pa.array([text for _, text in sorted(texts.otherwise.items())], pa.string())
-    return pc.replace_with_mask(joined, pa.array(otherwise), own)
+    others = pa.array([text for _, text in sorted(texts.otherwise.items())], pa.string())
+    return pc.replace_with_mask(joined, pa.array(otherwise), others)
 
 
 def _export(table: pa.Table, names: Sequence[str], index: int, paths: RunPaths) -> None:
     """Write the selected and the known candidates of every document as JSON, one a line."""
-    found: dict[str, list[dict[str, object]]] = {name: [] for name in names}
+    keyphrases: dict[str, list[dict[str, object]]] = {name: [] for name in names}
     taken = table.filter(pc.or_(table["selected"], table["observed"]))
     columns = ["doc_id", "term", "probability", "observed", "part_of"]
     rows = taken.select(columns).to_pydict().values()
     for name, term, probability, known, whole in zip(*rows, strict=True):
-        more = {"part_of": whole} if whole else {}
-        found[name].append({"text": term, "probability": probability, "known": known} | more)
+        part_of = {"part_of": whole} if whole else {}
+        keyphrases[name].append(
+            {"text": term, "probability": probability, "known": known} | part_of
+        )
     lines, encode = [], json.JSONEncoder(ensure_ascii=False).encode
-    for name, own in found.items():
-        own.sort(key=lambda one: -float(str(one["probability"])))
-        lines.append(encode({"id": name, "keyphrases": own}) + "\n")
+    for name, of_document in keyphrases.items():
+        of_document.sort(key=lambda keyphrase: -float(str(keyphrase["probability"])))
+        lines.append(encode({"id": name, "keyphrases": of_document}) + "\n")
     url = storage.join(paths.table("keyphrases"), f"part-{index:05d}.jsonl")
     storage.write_bytes(url, "".join(lines).encode())
 

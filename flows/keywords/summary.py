@@ -44,12 +44,12 @@ class Document:
     @property
     def likely(self) -> list[Term]:
         """The new ones that are more probable than not."""
-        return [one for one in self.new if one.probability > LIKELY]
+        return [term for term in self.new if term.probability > LIKELY]
 
     @property
     def others(self) -> list[Term]:
         """The other new ones."""
-        return [one for one in self.new if one.probability <= LIKELY]
+        return [term for term in self.new if term.probability <= LIKELY]
 
     @property
     def worth(self) -> int:
@@ -104,15 +104,15 @@ def _count_terms(table: pa.Table, new: Any, observed: Any, likely: Any) -> TermC
     written: dict[str, str] = {}
     counts, whole = [], True
     for rows in (new, observed, likely):
-        own = table.select(["stem", "term"]).filter(pa.array(rows)).to_pydict()
-        for stem, term in zip(own["stem"], own["term"], strict=True):
+        columns = table.select(["stem", "term"]).filter(pa.array(rows)).to_pydict()
+        for stem, term in zip(columns["stem"], columns["term"], strict=True):
             written.setdefault(stem, term)
-        count = Counter(own["stem"])
+        count = Counter(columns["stem"])
         whole &= len(count) <= MOST_TERMS
         counts.append(Counter(dict(count.most_common(MOST_TERMS))))
     new_ones, known, sure = counts
-    kept = {stem: written[stem] for stem in {**new_ones, **known, **sure}}
-    return TermCounts(new_ones, known, sure, kept, whole)
+    spellings = {stem: written[stem] for stem in {**new_ones, **known, **sure}}
+    return TermCounts(new_ones, known, sure, spellings, whole)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Truth:
     def joined(cls, parts: Sequence[Truth]) -> Truth:
         """Put documents of several partitions together."""
         names = cls.__dataclass_fields__
-        return cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 @dataclass(frozen=True)
@@ -301,11 +301,11 @@ def _truth(
     # The words that the user gave prove nothing of what was found.
     rows = pc.is_valid(gold).to_numpy().astype(bool) & ~observed
     true = pc.fill_null(gold, False).to_numpy().astype(bool)
-    _, of = np.unique(document[rows], return_inverse=True)
-    size = of.max(initial=-1) + 1
+    _, number = np.unique(document[rows], return_inverse=True)
+    size = number.max(initial=-1) + 1
 
     def total(of_candidate: FloatArray | BoolArray) -> FloatArray:
-        return np.bincount(of, of_candidate[rows], size).astype(float)
+        return np.bincount(number, of_candidate[rows], size).astype(float)
 
     def count(which: BoolArray) -> IntArray:
         return total(which).astype(np.int64)
@@ -332,14 +332,14 @@ def _examples(
         np.diff(np.concatenate([[0], np.cumsum(rows)])[offsets])
         for rows in (new & (probability > LIKELY), new, observed)
     ]
-    likely, found, known = counts
-    worth = 10**6 * likely + 10**3 * found + np.minimum(known, 6)
+    likely, selected, known = counts
+    worth = 10**6 * likely + 10**3 * selected + np.minimum(known, 6)
     examples = []
     for d in np.argsort(-worth, kind="stable")[:MOST_DOCUMENTS]:
         first, last = offsets[d], offsets[d + 1]
         rows = table.slice(first, last - first).select(["doc_id", "term", "part_of"]).to_pylist()
         order = np.argsort(-probability[first:last], kind="stable")
-        given, taken = observed[first:last], new[first:last]
+        is_known, taken = observed[first:last], new[first:last]
         best = [
             Term(rows[i]["term"], float(probability[first + i]), rows[i]["part_of"] or "")
             for i in order
@@ -348,9 +348,9 @@ def _examples(
         examples.append(
             Document(
                 name=rows[0]["doc_id"],
-                known=tuple(rows[i]["term"] for i in np.flatnonzero(given)),
-                new=tuple(one for i, one in chosen if taken[i]),
-                next=tuple(one for i, one in chosen if not (taken[i] or given[i]))[:MOST_NEXT],
+                known=tuple(rows[i]["term"] for i in np.flatnonzero(is_known)),
+                new=tuple(term for i, term in chosen if taken[i]),
+                next=tuple(term for i, term in chosen if not (taken[i] or is_known[i]))[:MOST_NEXT],
             )
         )
     return tuple(examples)

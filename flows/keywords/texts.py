@@ -72,7 +72,9 @@ class ShownDocument:
     @property
     def size(self) -> int:
         """Bytes on the page, about."""
-        texts = sum(len(t) for one in self.keyphrases for t in (*one.forms, one.text, one.stem))
+        texts = sum(
+            len(t) for phrase in self.keyphrases for t in (*phrase.forms, phrase.text, phrase.stem)
+        )
         return len(json.dumps(self.text)) + 2 * texts + 90 * (1 + len(self.keyphrases))
 
 
@@ -159,38 +161,38 @@ def shown_documents(
     """
     left = BYTES // partitions
     table_of_texts = storage.read_table(paths.part("texts", index))
-    sizes = np.cumsum([len(json.dumps(one)) for one in table_of_texts["text"].to_pylist()])
+    sizes = np.cumsum([len(json.dumps(text)) for text in table_of_texts["text"].to_pylist()])
     texts = table_of_texts.slice(0, max(1, np.searchsorted(sizes, left, "right"))).to_pylist()
     number = {name: d for d, name in enumerate(names)}
     known = table["observed"].to_numpy().astype(bool)
     taken = table["selected"].to_numpy().astype(bool) | known
     rows = {
-        one["doc_id"]: _rows_of(number[one["doc_id"]], result.spans, taken)
-        for one in texts
-        if one["doc_id"] in number
+        text["doc_id"]: _rows_of(number[text["doc_id"]], result.spans, taken)
+        for text in texts
+        if text["doc_id"] in number
     }
     wanted = np.concatenate([np.zeros(0, np.int64), *rows.values()])
-    found = result.occurring_forms(marks, forms, wanted)
-    own = table.select(["stem", "term", "probability"]).take(pa.array(wanted)).to_pylist()
+    occurring = result.occurring_forms(marks, forms, wanted)
+    terms = table.select(["stem", "term", "probability"]).take(pa.array(wanted)).to_pylist()
     phrases = {
         row: Keyphrase(
-            one["stem"],
-            one["term"],
-            round(one["probability"], 4),
+            term["stem"],
+            term["term"],
+            round(term["probability"], 4),
             bool(known[row]),
-            tuple(found[row]),
+            tuple(occurring[row]),
         )
-        for row, one in zip(wanted.tolist(), own, strict=True)
+        for row, term in zip(wanted.tolist(), terms, strict=True)
     }
     shown: list[tuple[int, ShownDocument]] = []
-    for one in texts:
-        own_rows = rows.get(one["doc_id"], wanted[:0]).tolist()
+    for text in texts:
+        own_rows = rows.get(text["doc_id"], wanted[:0]).tolist()
         ordered = sorted((phrases[r] for r in own_rows), key=lambda p: (-p.probability, p.text))
-        document = ShownDocument(one["doc_id"], one["text"], one["cut"], tuple(ordered))
+        document = ShownDocument(text["doc_id"], text["text"], text["cut"], tuple(ordered))
         left -= document.size
         if left < 0 and shown:
             break
-        shown.append((one["row"], document))
+        shown.append((text["row"], document))
     return tuple(document for _, document in sorted(shown, key=lambda pair: pair[0]))
 
 

@@ -57,7 +57,7 @@ _LISTED = pa.schema(
 
 def write_listed(listed: Sequence[ListedPhrase], index: int, paths: RunPaths) -> None:
     """Write a partition's known keyphrases that are no candidates."""
-    rows = [one._asdict() for one in listed]
+    rows = [phrase._asdict() for phrase in listed]
     storage.write_table(paths.part("listed", index), pa.Table.from_pylist(rows, schema=_LISTED))
 
 

@@ -195,59 +195,60 @@ class CheckedBags(Checked):
 def held_in(rows: FileRows, multi: bool) -> Held:
     """Return what the rows of a file hold, by themselves."""
     numbers, (kind, names) = np.asarray(rows.faults.rows_of), rows.kinds
-    some = rows.lengths >= 0
+    has_features = rows.lengths >= 0
     widths = {
-        name: _by_length(rows.lengths, some & (kind == k), numbers) for k, name in enumerate(names)
+        name: _by_length(rows.lengths, has_features & (kind == k), numbers)
+        for k, name in enumerate(names)
     }
     unnamed = np.asarray(rows.table["modality"].is_null())
     return Held(
-        {name: found for name, found in widths.items() if found},
+        {name: by_width for name, by_width in widths.items() if by_width},
         _by_length(rows.own, rows.own >= 0, numbers),
-        nameless=FewRows.of(numbers[some & unnamed]),
+        nameless=FewRows.of(numbers[has_features & unnamed]),
         kinds=not unnamed.all(),
         multi=multi,
     )
 
 
-def _by_length(lengths: IntArray, some: BoolArray, rows_of: IntArray) -> dict[int, FewRows]:
+def _by_length(lengths: IntArray, chosen: BoolArray, rows_of: IntArray) -> dict[int, FewRows]:
     """Return the rows of some lists, by length."""
-    widths = np.unique(lengths[some]).tolist()
-    return {width: FewRows.of(rows_of[some & (lengths == width)]) for width in widths}
+    widths = np.unique(lengths[chosen]).tolist()
+    return {width: FewRows.of(rows_of[chosen & (lengths == width)]) for width in widths}
 
 
 def validate_files(files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
     """List what files that are each right say differently or twice."""
     together = sorted(
         (
-            (file.url, one.held)
-            for file, one in zip(files, checked, strict=True)
-            if isinstance(one, CheckedBags)
+            (file.url, bags.held)
+            for file, bags in zip(files, checked, strict=True)
+            if isinstance(bags, CheckedBags)
         ),
         key=itemgetter(0),
     )
-    faults = [fault for _, held in together for fault in faults_of(held.across)]
+    faults = [fault for _, contents in together for fault in faults_of(contents.across)]
     known: dict[str, tuple[int, str]] = {}
-    own: tuple[int, str] | None = None
-    for file, held in together:
-        for modality, (value,) in held.widths.items():
+    of_bags: tuple[int, str] | None = None
+    for file, contents in together:
+        for modality, (value,) in contents.widths.items():
             width, where = known.setdefault(modality, (value, file))
             if value != width:
                 expected = f"{width} features{_of_modality(modality)}, as in {where}"
                 faults.append(Fault(file, expected, str(value), "features", remedy=SAME_LENGTH))
-        (value,) = held.own or (0,)
-        own = own or (value, file)
-        if value != own[0]:
-            expected = f"{own[0]} features of a bag, as in {own[1]}"
+        (value,) = contents.own or (0,)
+        of_bags = of_bags or (value, file)
+        if value != of_bags[0]:
+            expected = f"{of_bags[0]} features of a bag, as in {of_bags[1]}"
             faults.append(Fault(file, expected, str(value), "bag_features", remedy=SAME_LENGTH))
     return faults
 
 
 def require_labels(files: Sequence[InputFile], checked: Sequence[Checked]) -> list[Fault]:
     """List what a fit lacks: labelled bags of both classes."""
-    held = [one.held for one in checked if isinstance(one, CheckedBags)]
-    labels = {label for one in held for label in one.labels}
+    contents = [of_file.held for of_file in checked if isinstance(of_file, CheckedBags)]
+    labels = {label for of_file in contents for label in of_file.labels}
     negative, positive = 0 in labels, 1 in labels
-    if (negative and positive) or any(one.multi for one in held):
+    if (negative and positive) or any(of_file.multi for of_file in contents):
         return []
     found, named = f"label {int(positive)} only", ""
     if not (negative or positive):
@@ -265,15 +266,15 @@ def require_labels(files: Sequence[InputFile], checked: Sequence[Checked]) -> li
 
 def runs_in(checked: Sequence[Checked]) -> list[Runs]:
     """Return where bags stand in files; nowhere in those whose header has a fault."""
-    return [one.runs if isinstance(one, CheckedBags) else Runs() for one in checked]
+    return [bags.runs if isinstance(bags, CheckedBags) else Runs() for bags in checked]
 
 
 def bounds_of(runs: Sequence[Runs]) -> list[list[tuple[int, int, int]]]:
     """Return, for every bag in order of appearance, its (file, first row, last row + 1)."""
     places: dict[str, list[tuple[int, int, int]]] = {}
-    for i, found in enumerate(runs):
-        limits = itertools.pairwise(found.starts.tolist())
-        for bag, (start, stop) in zip(found.bag_ids, limits, strict=True):
+    for i, of_file in enumerate(runs):
+        limits = itertools.pairwise(of_file.starts.tolist())
+        for bag, (start, stop) in zip(of_file.bag_ids, limits, strict=True):
             places.setdefault(bag, []).append((i, start, stop))
     return list(places.values())
 
@@ -281,7 +282,9 @@ def bounds_of(runs: Sequence[Runs]) -> list[list[tuple[int, int, int]]]:
 def sharing_bags(runs: Sequence[Runs]) -> list[list[int]]:
     """Return the positions of files, those that share a bag in one group."""
     first: dict[str, int] = {}
-    pairs = [(i, first.setdefault(bag, i)) for i, found in enumerate(runs) for bag in found.bag_ids]
+    pairs = [
+        (i, first.setdefault(bag, i)) for i, of_file in enumerate(runs) for bag in of_file.bag_ids
+    ]
     rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     links = coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(runs), len(runs)))
     count, group = connected_components(links, directed=False)
@@ -302,8 +305,8 @@ def read_header(file: InputFile, settings: BagSettings) -> CheckedBags:
     rows = 0
     theirs = table.called.get("bag_id", "bag_id")
     for batch in storage.read_batches(file.url, ROWS, [theirs], footer):
-        given = reading.given(table, pa.Table.from_batches([batch]))
-        cells = cast(reading.parse_text_columns(table, given)[0]["bag_id"], column)
+        renamed = reading.given(table, pa.Table.from_batches([batch]))
+        cells = cast(reading.parse_text_columns(table, renamed)[0]["bag_id"], column)
         # Bytes that are no text are a fault that the check of the rows reports.
         runs = pc.run_end_encode(pc.fill_null(cells, "").cast(pa.binary()))
         for name, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
@@ -314,7 +317,7 @@ def read_header(file: InputFile, settings: BagSettings) -> CheckedBags:
                 ends.pop(-2)
         rows += len(cells)
     groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
-    numbers = sum(one.column(c).num_values for one in groups for c in range(one.num_columns))
+    numbers = sum(group.column(c).num_values for group in groups for c in range(group.num_columns))
     return CheckedBags(rows, runs=Runs(tuple(names), np.array([0, *ends])), size=8 * numbers)
 
 
@@ -333,23 +336,23 @@ class CheckedPart:
 def check_part(part: Part, settings: BagSettings) -> tuple[pa.Table, CheckedPart]:
     """Read and check a partition's rows; its bags have none elsewhere."""
     table, checkers = instances_in(settings), []
-    read, thin, held = list[pa.Table](), list[FileRows](), dict[str, Held]()
+    read, thin, contents = list[pa.Table](), list[FileRows](), dict[str, Held]()
     seen, files = SeenNumbers(), Counter[tuple[str, str | None]]()
-    for checker, given in rows_by_file(part, table):
-        rows = pa.table({}) if given is None else checker.read(given)
-        del given
+    for checker, raw in rows_by_file(part, table):
+        rows = pa.table({}) if raw is None else checker.read(raw)
+        del raw
         checkers.append(checker)
         file, wanted = checker.faults.file, {c.name for c in table.columns if c.required}
-        held[file] = Held()
+        contents[file] = Held()
         if not (wanted | {*table.declared([*checker.columns])}) <= {*rows.column_names}:
             continue
         rows = reading.add_absent_columns(table, rows)
-        own = FileRows.of(checker.faults, rows)
-        held[file] = held_in(own, settings.takes_classes and "labels" in checker.columns)
+        of_file = FileRows.of(checker.faults, rows)
+        contents[file] = held_in(of_file, settings.takes_classes and "labels" in checker.columns)
         if checker.faults:
             continue
         read.append(rows)
-        thin.append(own)
+        thin.append(of_file)
         pairs = rows.select(["bag_id", "modality"]).filter(rows["features"].is_valid())
         pairs = pairs.group_by(["bag_id", "modality"]).aggregate([])
         files.update(zip(*(pairs[name].to_pylist() for name in pairs.column_names), strict=True))
@@ -360,10 +363,10 @@ def check_part(part: Part, settings: BagSettings) -> tuple[pa.Table, CheckedPart
         bags = BagRows(thin)
         labels, without = bags.check()
         known = np.unique(np.nan_to_num(labels, nan=NOT_KNOWN)).astype(int).tolist()
-        for k, one in enumerate(thin):
+        for k, thin_rows in enumerate(thin):
             rows_without = FewRows.of(bags.row[without[bags.file[without] == k]])
-            held[one.faults.file] = replace(
-                held[one.faults.file],
+            contents[thin_rows.faults.file] = replace(
+                contents[thin_rows.faults.file],
                 between=bags.between[k].kinds,
                 across=bags.across[k].kinds,
                 labels=known,
@@ -374,7 +377,9 @@ def check_part(part: Part, settings: BagSettings) -> tuple[pa.Table, CheckedPart
             checker.faults.file,
             checker.rows,
             checker.faults.kinds,
-            about=_HELD.dump_python(held[checker.faults.file], mode="json", exclude_defaults=True),
+            about=_HELD.dump_python(
+                contents[checker.faults.file], mode="json", exclude_defaults=True
+            ),
         )
         for checker in checkers
     ]
@@ -392,21 +397,22 @@ def merge(
 ) -> CheckedBags:
     """Return the check of a whole file."""
     faults = FileFaults(file.url)
-    faults.kinds = add_up(one.faults for one in pieces)
-    held = reduce(add, (_HELD.validate_python(one.about) for one in pieces))
+    faults.kinds = add_up(piece.faults for piece in pieces)
+    contents = reduce(add, (_HELD.validate_python(piece.about) for piece in pieces))
     if not header.faults:
-        held.report(faults)
-    rows = sum(one.rows for one in pieces)
-    return CheckedBags(rows, (*header.faults, *faults.listed()), held=held)
+        contents.report(faults)
+    rows = sum(piece.rows for piece in pieces)
+    return CheckedBags(rows, (*header.faults, *faults.listed()), held=contents)
 
 
 def refuse(pieces: Sequence[CheckedPiece], settings: BagSettings) -> None:
     """Raise `WrongRows` where something is wrong in a partition's rows, or between them."""
-    files = [InputFile(one.url, 0, "") for one in pieces]
+    files = [InputFile(piece.url, 0, "") for piece in pieces]
     checked = [
-        merge(file, Checked(0), [one], settings) for file, one in zip(files, pieces, strict=True)
+        merge(file, Checked(0), [piece], settings)
+        for file, piece in zip(files, pieces, strict=True)
     ]
-    faults = [fault for one in checked for fault in one.faults]
+    faults = [fault for bags in checked for fault in bags.faults]
     if faults := faults or validate_files(files, checked):
         raise WrongRows(pieces, faults)
 
@@ -435,14 +441,16 @@ def rows_by_file(part: Part, table: Table) -> Iterator[tuple[Checker, pa.Table |
     """
     many = len(part.slices) > MANY_SLICES
     for url, group in itertools.groupby(part.slices, key=lambda s: s.url):
-        own = list(group)
-        rows = np.concatenate([np.arange(s.start, s.stop) for s in own])
+        slices = list(group)
+        rows = np.concatenate([np.arange(s.start, s.stop) for s in slices])
         checker = Checker(table, url, rows)
-        wanted = [replace(own[0], stop=own[-1].stop)] if many else own
-        read = [one for s in wanted if (one := read_slice(s, table, checker.faults)) is not None]
+        wanted = [replace(slices[0], stop=slices[-1].stop)] if many else slices
+        read = [
+            piece for s in wanted if (piece := read_slice(s, table, checker.faults)) is not None
+        ]
         if checker.faults:
             yield checker, None
         elif many:
-            yield checker, read[0].take(pa.array(rows - own[0].start))
+            yield checker, read[0].take(pa.array(rows - slices[0].start))
         else:
             yield checker, pa.concat_tables(read)

@@ -132,12 +132,16 @@ class AboutBags(json_files.Form):
     @property
     def rows(self) -> int:
         """All instances."""
-        return sum(one.rows for one in self.sums.values())
+        return sum(sums.rows for sums in self.sums.values())
 
 
 def known_instances(data: Bags) -> tuple[int, int]:
     """Return how many instances have a label of their own, and in how many bags these are."""
-    bags = [one.bag[one.known != UNLABELLED] for one in data.modalities if one.known.size]
+    bags = [
+        instances.bag[instances.known != UNLABELLED]
+        for instances in data.modalities
+        if instances.known.size
+    ]
     every = np.concatenate([np.zeros(0, np.int64), *bags])
     return every.size, np.unique(every).size
 
@@ -146,7 +150,7 @@ def instance_label_warning(
     built: Sequence[Built], form: BagForm, settings: BagSettings
 ) -> list[str]:
     """Say by what the known labels of instances are used, or that they are not."""
-    known, known_bags = np.sum([one.known for one in built], axis=0)
+    known, known_bags = np.sum([part.known for part in built], axis=0)
     if not known:
         return []
     model = "a label that is a number" if settings.numeric else f"model={settings.model}"
@@ -162,7 +166,7 @@ def instance_label_warning(
 
 def numbers_of_text(about: AboutBags, settings: BagSettings) -> tuple[list[str], list[str]]:
     """Return notes on what numbers in text were read as, and warnings of which it is in doubt."""
-    seen = {settings.columns.get(name, name): one for name, one in about.numbers.items()}
+    seen = {settings.columns.get(name, name): numbers for name, numbers in about.numbers.items()}
     rules = {
         name: Rule("number", decimal="," if name in settings.decimal_comma else ".")
         for name in seen
@@ -214,19 +218,19 @@ def form_of(about: AboutBags, names: Sequence[str] = ()) -> BagForm:
     ``names`` are those of the features, which it has where all modalities have these. A feature
     that has gaps enough in one modality then has an indicator in all.
     """
-    sums = {name: one for name, one in about.sums.items() if one.total}
+    sums = {name: of_modality for name, of_modality in about.sums.items() if of_modality.total}
     sums = sums or {"": FeatureSums([], [], 0)}
     fill, indicators = [], []
-    for one in sums.values():
-        gaps = np.array(one.gaps, np.int64)
-        fill.append((np.array(one.total) / np.maximum(one.rows - gaps, 1)).tolist())
-        is_enough = (gaps >= FEWEST_GAPS) & (one.rows - gaps >= FEWEST_GAPS)
+    for of_modality in sums.values():
+        gaps = np.array(of_modality.gaps, np.int64)
+        fill.append((np.array(of_modality.total) / np.maximum(of_modality.rows - gaps, 1)).tolist())
+        is_enough = (gaps >= FEWEST_GAPS) & (of_modality.rows - gaps >= FEWEST_GAPS)
         indicators.append(np.flatnonzero(is_enough).tolist())
-    widths, columns = [len(one.total) for one in sums.values()], list(names)
+    widths, columns = [len(of_modality.total) for of_modality in sums.values()], list(names)
     if any(width != len(names) for width in widths):
         columns = []
     else:
-        missing = sorted({d for own in indicators for d in own})
+        missing = sorted({d for indicated in indicators for d in indicated})
         indicators = [missing] * len(indicators)
         columns += [f"{names[d]} missing" for d in missing]
     return BagForm(
@@ -251,27 +255,31 @@ def columns_named(form: BagForm, k: int) -> list[str]:
 
 def gaps_of(about: AboutBags, form: BagForm) -> dict[str, tuple[int, bool]]:
     """Return how many values of each feature are missing, and whether a column says which."""
-    found = {}
+    gaps = {}
     for modality, indicated in zip(form.modalities, form.indicators, strict=True):
-        of = f" of modality {modality}" if modality and len(form.modalities) > 1 else ""
+        where = f" of modality {modality}" if modality and len(form.modalities) > 1 else ""
         sums = about.sums.get(modality, FeatureSums([], [], 0))
         for d, missing in enumerate(sums.gaps):
             name = form.names[d] if form.names else f"feature {d + 1}"
             if missing:
-                found[f"{name}{of}"] = missing, d in indicated
-    return found
+                gaps[f"{name}{where}"] = missing, d in indicated
+    return gaps
 
 
 def gap_warnings(gaps: dict[str, tuple[int, bool]]) -> list[str]:
     """Say how missing features are filled, with their counts."""
-    found = []
+    warnings = []
     hows = ("without a column for so few or so many", "with a column that says where")
     for indicated in (True, False):
-        some = [f"{name} ({count:,})" for name, (count, own) in gaps.items() if own == indicated]
-        if some:
-            how = f"{hows[indicated]}: {listed(some, 8)}"
-            found.append(f"Missing features are mean-imputed, {how}.")
-    return found
+        names = [
+            f"{name} ({count:,})"
+            for name, (count, has_column) in gaps.items()
+            if has_column == indicated
+        ]
+        if names:
+            how = f"{hows[indicated]}: {listed(names, 8)}"
+            warnings.append(f"Missing features are mean-imputed, {how}.")
+    return warnings
 
 
 def filled(
@@ -279,14 +287,14 @@ def filled(
 ) -> Bags:
     """Return bags whose missing features are means, with the indicators behind the features."""
     parts = []
-    for one, means, indicated in zip(data.modalities, fill, indicators, strict=True):
-        missing = np.isnan(one.features)
+    for instances, means, indicated in zip(data.modalities, fill, indicators, strict=True):
+        missing = np.isnan(instances.features)
         if not indicated and not missing.any():
-            parts.append(one)
+            parts.append(instances)
             continue
-        values = np.where(missing, np.asarray(means, kind), one.features)
+        values = np.where(missing, np.asarray(means, kind), instances.features)
         columns = np.hstack([values, missing[:, list(indicated)].astype(kind)])
-        parts.append(replace(one, features=columns))
+        parts.append(replace(instances, features=columns))
     return replace(data, modalities=tuple(parts))
 
 
@@ -301,16 +309,16 @@ def kept_form(fitted: RunPaths, about: AboutBags, names: Sequence[str]) -> BagFo
         With one fault for each feature that is not there, and for each modality that was not
         fitted or has other features.
     """
-    kept, new = read_form(fitted, work=False), form_of(about)
+    old, new = read_form(fitted, work=False), form_of(about)
 
     def fault(expected: str, found: str, column: str | None = None) -> Fault:
         return Fault(fitted.root, expected, found, column, remedy=_SAME_COLUMNS)
 
-    gone = [one for one in kept.names[: max(kept.widths)] if one not in names]
+    gone = [name for name in old.names[: max(old.widths)] if name not in names]
     if names and gone:
         lacks = "data without this column"
-        raise InputError([fault("the features of the fitted run", lacks, one) for one in gone])
-    widths = dict(zip(kept.modalities, kept.widths, strict=True))
+        raise InputError([fault("the features of the fitted run", lacks, name) for name in gone])
+    widths = dict(zip(old.modalities, old.widths, strict=True))
     known = ", ".join(f"{name or UNNAMED} ({width})" for name, width in widths.items())
     expected = f"the modalities (features) of the fitted run: {known}"
     faults = [
@@ -318,12 +326,12 @@ def kept_form(fitted: RunPaths, about: AboutBags, names: Sequence[str]) -> BagFo
         for name, width in zip(new.modalities, new.widths, strict=True)
         if width and width != widths.get(name)
     ]
-    if new.own != kept.own:
-        expected = f"{kept.own} features of a bag, as in the fitted run"
+    if new.own != old.own:
+        expected = f"{old.own} features of a bag, as in the fitted run"
         faults.append(fault(expected, str(new.own), "bag_features"))
     if faults:
         raise InputError(faults)
-    return kept
+    return old
 
 
 @dataclass(frozen=True)
@@ -364,41 +372,44 @@ def build(item: tuple[int, Groups], settings: BagSettings, paths: RunPaths, form
     )
     data = filled(data, form.fill, form.indicators, settings.precision)
     rows = storage.read_table(paths.part("bag_rows", index))
-    held = rows["held_out"].to_numpy(zero_copy_only=False)
-    if (groups.held != held).any():
-        held, place = groups.held, rows.column_names.index("held_out")
-        rows = rows.set_column(place, "held_out", pa.array(held))
+    held_out = rows["held_out"].to_numpy(zero_copy_only=False)
+    if (groups.held != held_out).any():
+        held_out, position = groups.held, rows.column_names.index("held_out")
+        rows = rows.set_column(position, "held_out", pa.array(held_out))
         storage.write_table(paths.part("bag_rows", index), rows)
-    known = known_instances(without_known(data, held))
+    known = known_instances(without_known(data, held_out))
     data = replace(
-        without_known(data, held | bool(form.classes)),
-        label=np.where(held, np.int8(UNLABELLED), data.label),
+        without_known(data, held_out | bool(form.classes)),
+        label=np.where(held_out, np.int8(UNLABELLED), data.label),
         group=groups.number,
-        target=np.where(held, np.nan, data.target) if data.target.size else data.target,
+        target=np.where(held_out, np.nan, data.target) if data.target.size else data.target,
     )
     labels = bag_classes.matrix(rows["labels"].to_pylist(), form.classes)
-    labels[held] = UNLABELLED
+    labels[held_out] = UNLABELLED
     # What ingest left stays until the run is published: a resumed run builds from it again.
     url = paths.part("partitions", index, "npz")
     batch = MultiLabelBags(data, labels) if form.classes else data
     storage.write_bytes(url, to_bytes(batch))
     return Built(
         url,
-        [one.features.min(axis=0, initial=np.inf) for one in data.modalities],
-        [one.features.max(axis=0, initial=-np.inf) for one in data.modalities],
-        [_spread(one.features) for one in data.modalities],
+        [instances.features.min(axis=0, initial=np.inf) for instances in data.modalities],
+        [instances.features.max(axis=0, initial=-np.inf) for instances in data.modalities],
+        [_spread(instances.features) for instances in data.modalities],
         [[int(np.count_nonzero(column == value)) for value in (0, 1)] for column in labels.T],
         known,
     )
 
 
-def without_known(data: Bags, held: BoolArray) -> Bags:
+def without_known(data: Bags, held_out: BoolArray) -> Bags:
     """Return bags in which the instances of those that are held out have no known label."""
     parts = [
-        replace(one, known=np.where(held[one.bag], UNLABELLED, one.known).astype(np.int8))
-        if one.known.size
-        else one
-        for one in data.modalities
+        replace(
+            instances,
+            known=np.where(held_out[instances.bag], UNLABELLED, instances.known).astype(np.int8),
+        )
+        if instances.known.size
+        else instances
+        for instances in data.modalities
     ]
     return replace(data, modalities=tuple(parts))
 
@@ -411,11 +422,11 @@ def _spread(rows: np.ndarray) -> FloatArray | None:
     """
     if not rows.size:
         return None
-    some = rows[:: max(1, len(rows) // MEASURED)]
-    low, middle, high = np.quantile(some, [0.25, 0.5, 0.75], axis=0)
+    sampled = rows[:: max(1, len(rows) // MEASURED)]
+    low, middle, high = np.quantile(sampled, [0.25, 0.5, 0.75], axis=0)
     width = high - low
     for d in np.flatnonzero(width == 0.0):
-        away = np.abs(some[:, d] - middle[d])
+        away = np.abs(sampled[:, d] - middle[d])
         width[d] = np.median(away[away > 0.0]) if away.any() else 0.0
     return np.array([middle, width])
 
@@ -444,7 +455,7 @@ def warnings_of(
         )
     warnings, notes = [], []
     if form.classes:
-        of_classes = np.sum([one.counts for one in built], axis=0)
+        of_classes = np.sum([part.counts for part in built], axis=0)
         warnings += [
             f"Class {name} has {positive} positive and {negative} negative bags: its "
             "probabilities rest on the prior."
@@ -458,14 +469,14 @@ def warnings_of(
         where = f" of modality {name}" if name else ""
         columns = [f"{column}{where}" for column in columns_named(form, k)]
         notes += _constant(where, columns_named(form, k), low_end == high_end)
-        warnings += _swamped(columns, low_end, high_end, [one.spreads[k] for one in built])
+        warnings += _swamped(columns, low_end, high_end, [part.spreads[k] for part in built])
     return warnings, notes
 
 
 def _ends(built: Sequence[Built], k: int) -> tuple[FloatArray, FloatArray]:
     """Return the ends of the features of modality k in all partitions."""
-    low = np.min([one.low[k] for one in built], axis=0)
-    return low, np.max([one.high[k] for one in built], axis=0)
+    low = np.min([part.low[k] for part in built], axis=0)
+    return low, np.max([part.high[k] for part in built], axis=0)
 
 
 def _constant(where: str, columns: Sequence[str], is_constant: BoolArray) -> list[str]:
@@ -473,8 +484,8 @@ def _constant(where: str, columns: Sequence[str], is_constant: BoolArray) -> lis
     same = [columns[d] for d in np.flatnonzero(is_constant).tolist()]
     if not same:
         return []
-    of = f"{len(same):,} of {is_constant.size:,} features{where}"
-    return [f"{of} constant, so not used: {listed(same, 5)}."]
+    subject = f"{len(same):,} of {is_constant.size:,} features{where}"
+    return [f"{subject} constant, so not used: {listed(same, 5)}."]
 
 
 def constant_columns(form: BagForm, built: Sequence[Built]) -> set[str]:
@@ -490,10 +501,10 @@ def _swamped(
     columns: Sequence[str], low: FloatArray, high: FloatArray, spreads: Sequence[FloatArray | None]
 ) -> list[str]:
     """Warn of features in which a value lies so far out that z-scores see nothing else."""
-    found = np.array([one for one in spreads if one is not None])
-    if not found.size:
+    by_part = np.array([spread for spread in spreads if spread is not None])
+    if not by_part.size:
         return []
-    middle, width = np.median(found[:, 0], axis=0), found[:, 1].max(axis=0)
+    middle, width = np.median(by_part[:, 0], axis=0), by_part[:, 1].max(axis=0)
     away = np.maximum(high - middle, middle - low)
     far = np.flatnonzero((width > 0.0) & (away > FAR_OUT * width))
     return [

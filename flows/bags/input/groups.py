@@ -54,16 +54,16 @@ class LabelledBags:
 
     def codes_of(self, column: str) -> IntArray:
         """Return the place of each bag's cell, or label, among all, [B]; -1 where it is missing."""
-        found = self.labels if column == "label" else self.cells[column]
-        texts = [found.get(bag) for bag in self.labels]
-        given = list(dict.fromkeys(text for text in texts if text is not None))
-        numbers = [number_of(text) for text in given]
-        values = np.array([text.casefold() for text in given])
+        cells = self.labels if column == "label" else self.cells[column]
+        texts = [cells.get(bag) for bag in self.labels]
+        distinct = list(dict.fromkeys(text for text in texts if text is not None))
+        numbers = [number_of(text) for text in distinct]
+        values = np.array([text.casefold() for text in distinct])
         if None not in numbers:
             values = np.array(numbers, float)
         places = np.unique(values, return_inverse=True)[1].tolist()
-        place = dict(zip(given, places, strict=True))
-        return np.array([-1 if text is None else place[text] for text in texts], np.int64)
+        place_of = dict(zip(distinct, places, strict=True))
+        return np.array([-1 if text is None else place_of[text] for text in texts], np.int64)
 
 
 def with_groups(files: Sequence[InputFile], settings: BagSettings) -> BagSettings:
@@ -96,10 +96,10 @@ def _with_found_group(
     label = bags.codes_of("label")
     parts, clearest = find_group_parts(list(bags.labels), label)
     column = ""
-    for name, one in candidates.items():
-        found = _measure_column(name, one, bags.codes_of(name), label)
-        if found and found >= clearest:
-            column, clearest = name, found
+    for name, contents in candidates.items():
+        measured = _measure_column(name, contents, bags.codes_of(name), label)
+        if measured and measured >= clearest:
+            column, clearest = name, measured
     if not column:
         return settings.model_copy(update={"group_parts": parts})
     columns = type(settings.columns)({**settings.columns, "group": column})
@@ -110,22 +110,22 @@ def _candidates(first: FirstRows) -> dict[str, ColumnContents]:
     """Return the columns of text, and of whole numbers, that have one value in each bag."""
     if first.bags is None:
         return {}
-    features, found = first.settings.columns.get("features", ""), {}
-    for name, one in first.columns.items():
-        may_name = one.rule.kind == CATEGORY
-        may_name |= one.rule.kind == NUMBER and not one.seen.fractions
-        if may_name and first.bags.have_one_value(one.codes) and not matches(name, features):
-            found[name] = one
-    return found
+    features, candidates = first.settings.columns.get("features", ""), {}
+    for name, contents in first.columns.items():
+        may_name = contents.rule.kind == CATEGORY
+        may_name |= contents.rule.kind == NUMBER and not contents.seen.fractions
+        if may_name and first.bags.have_one_value(contents.codes) and not matches(name, features):
+            candidates[name] = contents
+    return candidates
 
 
-def _measure_column(name: str, one: ColumnContents, group: IntArray, label: IntArray) -> float:
+def _measure_column(name: str, contents: ColumnContents, group: IntArray, label: IntArray) -> float:
     """Return how clearly a column names groups of bags, 0 where it does not."""
     if _GROUP_NAME.fullmatch(name.strip()):
         return np.inf if repeats_enough(group) else 0.0
     if group.max(initial=-1) < FEWEST_VALUES - 1:
         return 0.0
-    if one.rule.kind == NUMBER and is_measured(group, label):
+    if contents.rule.kind == NUMBER and is_measured(group, label):
         return 0.0
     return measure_agreement(group, label)
 
@@ -134,7 +134,7 @@ def _read_labelled_bags(
     files: Sequence[InputFile], others: Sequence[str], settings: BagSettings
 ) -> LabelledBags:
     """Read the first bags with a label, and their cells in other columns; a bag may be in files."""
-    found = LabelledBags(cells={name: {} for name in others})
+    bags = LabelledBags(cells={name: {} for name in others})
     roles = {name: settings.columns.get(name, name) for name in ("bag_id", "label", *others)}
     for file in files:
         parquet = storage.parquet_file(file.url)
@@ -153,14 +153,14 @@ def _read_labelled_bags(
             table = pa.table(texts).group_by("bag_id", use_threads=False).aggregate(keys)
             ids = table["bag_id"].to_pylist()
             for role, _ in keys:
-                of = found.labels if role == "label" else found.cells[role]
+                by_bag = bags.labels if role == "label" else bags.cells[role]
                 cells = zip(ids, table[f"{role}_first"].to_pylist(), strict=True)
                 for bag, cell in cells:
                     if bag is not None and cell is not None:
-                        of.setdefault(bag, cell)
-            if len(found.labels) >= MOST_BAGS:
-                return found
-    return found
+                        by_bag.setdefault(bag, cell)
+            if len(bags.labels) >= MOST_BAGS:
+                return bags
+    return bags
 
 
 @dataclass(frozen=True)
@@ -180,24 +180,26 @@ def groups_of(
     ``is_new``: the bags are scored, none is fitted.
     """
     read = each(_bag_columns, list(range(count)), paths, settings)
-    name, prints, label, held, time = (np.concatenate(column) for column in zip(*read, strict=True))
+    name, prints, label, held_out, time = (
+        np.concatenate(column) for column in zip(*read, strict=True)
+    )
     number = join_groups(prints, name)
-    said: list[str] = []
+    warnings: list[str] = []
     if isinstance(settings.held_out, str) and not is_new:
-        held, said = _last_of(time, label >= 0, settings)
+        held_out, warnings = _last_of(time, label >= 0, settings)
     if number.size:
-        _, of = np.unique(number, return_inverse=True)
-        held = np.bincount(of, held)[of] > 0
+        _, group = np.unique(number, return_inverse=True)
+        held_out = np.bincount(group, held_out)[group] > 0
         sides = np.full_like(label, UNLABELLED) if settings.numeric else label
-        said += _said_of_groups(number, settings)
-        said += _said_of_copies(prints, sides, [len(part[0]) for part in read], paths)
+        warnings += _said_of_groups(number, settings)
+        warnings += _said_of_copies(prints, sides, [len(part[0]) for part in read], paths)
         if number.size > 1 and np.all(number == number[0]):
-            said.append(f"{ONE_GROUP[0].upper()}{ONE_GROUP[1:]}.")
-    held &= label >= 0
+            warnings.append(f"{ONE_GROUP[0].upper()}{ONE_GROUP[1:]}.")
+    held_out &= label >= 0
     ends = np.cumsum([len(part[0]) for part in read])[:-1]
     numbers = np.split(number, ends) if number.size else [number] * count
-    groups = [Groups(*one) for one in zip(numbers, np.split(held, ends), strict=True)]
-    return groups, [int(np.count_nonzero((label == y) & ~held)) for y in (0, 1)], said
+    groups = [Groups(*arrays) for arrays in zip(numbers, np.split(held_out, ends), strict=True)]
+    return groups, [int(np.count_nonzero((label == y) & ~held_out)) for y in (0, 1)], warnings
 
 
 def _said_of_groups(number: IntArray, settings: BagSettings) -> list[str]:
@@ -230,17 +232,17 @@ def _last_of(
     if unclear:
         raise InputError(unclear_faults("the data", unclear, settings))
     time = mixed.numbers(text, rules[by])[0]
-    given = labelled & ~np.isnan(time)
-    last = np.quantile(time[given], 1.0 - HELD_OUT, method="lower") if given.any() else np.inf
-    held = given & (time > last)
-    if rules[by].kind == CATEGORY or not held.any():
+    timed = labelled & ~np.isnan(time)
+    last = np.quantile(time[timed], 1.0 - HELD_OUT, method="lower") if timed.any() else np.inf
+    held_out = timed & (time > last)
+    if rules[by].kind == CATEGORY or not held_out.any():
         raise InputError.of(
             "settings", f"{LAST}, or a column of dates or numbers that differ", by, "held_out"
         )
-    said = f"The last {held.sum():,} bags by {by} are held out"
-    if without := int(np.count_nonzero(labelled & ~given)):
-        said += f"; {without:,} without it are fitted"
-    return held, [f"{said}."]
+    sentence = f"The last {held_out.sum():,} bags by {by} are held out"
+    if without := int(np.count_nonzero(labelled & ~timed)):
+        sentence += f"; {without:,} without it are fitted"
+    return held_out, [f"{sentence}."]
 
 
 def _bag_columns(
@@ -265,28 +267,28 @@ def _said_of_copies(
     prints: IntArray, label: IntArray, sizes: Sequence[int], paths: RunPaths
 ) -> list[str]:
     """Say which bags are exact copies of others, and of how many the labels differ."""
-    _, first, of, count = np.unique(
+    _, first, group, count = np.unique(
         prints, return_index=True, return_inverse=True, return_counts=True
     )
-    copied = (count[of] > 1) & (prints != 0)
+    copied = (count[group] > 1) & (prints != 0)
     if not copied.any():
         return []
-    some = int(np.flatnonzero(copied)[0])
-    pair = np.flatnonzero(of == of[some])[:2].tolist()
+    example = int(np.flatnonzero(copied)[0])
+    pair = np.flatnonzero(group == group[example])[:2].tolist()
     ends = np.cumsum(sizes)
     names = []
-    for place in pair:
-        part = int(np.searchsorted(ends, place, side="right"))
+    for bag in pair:
+        part = int(np.searchsorted(ends, bag, side="right"))
         ids = storage.read_table(paths.part("bag_rows", part), ["bag_id"])["bag_id"]
-        names.append(ids[place - int(ends[part]) + sizes[part]].as_py())
+        names.append(ids[bag - int(ends[part]) + sizes[part]].as_py())
     text = (
         f"{int(copied.sum()):,} bags are exact copies of one another ({names[0]} and "
         f"{names[1]}, say), held out together."
     )
     low, high = (np.full(len(first), value) for value in (2, -1))
     known = copied & (label >= 0)
-    np.minimum.at(low, of[known], label[known])
-    np.maximum.at(high, of[known], label[known])
+    np.minimum.at(low, group[known], label[known])
+    np.maximum.at(high, group[known], label[known])
     if differ := int(np.count_nonzero((low == 0) & (high == 1))):
         text += f" {differ:,} of these have copies with the other label."
     return [text]
@@ -295,10 +297,10 @@ def _said_of_copies(
 def instance_prints(data: Bags) -> pa.Table:
     """Return a number of what each instance is, equal for copies, and its bag's number."""
     prints, bag = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
-    for place, of in enumerate(data.modalities):
-        if of.n_features:
-            prints.append(row_hash(of.features.astype(float), place))
-            bag.append(of.bag)
+    for k, instances in enumerate(data.modalities):
+        if instances.n_features:
+            prints.append(row_hash(instances.features.astype(float), k))
+            bag.append(instances.bag)
     return pa.table({"print": np.concatenate(prints), "bag": np.concatenate(bag)})
 
 
@@ -309,8 +311,8 @@ def said_of_copied_instances(count: int, paths: RunPaths, each: Each) -> list[st
         np.concatenate([table[name].to_numpy() for table in tables]) for name in ("print", "bag")
     )
     part = np.repeat(np.arange(count), [len(table) for table in tables])
-    _, of, times = np.unique(prints, return_inverse=True, return_counts=True)
-    copied = times[of] > 1
+    _, group, times = np.unique(prints, return_inverse=True, return_counts=True)
+    copied = times[group] > 1
     if not copied.any():
         return []
     bags = len(np.unique(np.column_stack([part, bag])[copied], axis=0))

@@ -88,13 +88,13 @@ def read(table: pa.Table, index: int, settings: BagSettings) -> Read:
     modalities, kind, parts = _instances(
         table, number, len(names), settings.precision, known.astype(np.int8)
     )
-    own = _own(table, number, len(names))
+    bag_features = _own(table, number, len(names))
     filled = np.zeros(len(names), bool)
     filled[number[kind >= 0]] = True
     ordered = [names[i] for i in order]
-    found = bags(parts, label[order].astype(np.int8), own, partition=index)
+    grouped = bags(parts, label[order].astype(np.int8), bag_features, partition=index)
     if LABEL_NUMBER.name in table.column_names:
-        found = replace(found, target=target[order])
+        grouped = replace(grouped, target=target[order])
     bag_rows = pa.table(
         {
             "bag_id": pa.array(ordered, pa.string()),
@@ -105,12 +105,12 @@ def read(table: pa.Table, index: int, settings: BagSettings) -> Read:
             "place": order,
             "time": pa.array([times.get(i) for i in order.tolist()], pa.string()),
             "given": _given(table, first[order]),
-            "print": bag_prints(found),
+            "print": bag_prints(grouped),
             "labels": bag_classes.of_bags(table, number, len(names)),
         }
     )
     return Read(
-        bags=found,
+        bags=grouped,
         modalities=modalities,
         bag_rows=bag_rows,
         instance_rows=_instance_rows(table, number, kind),
@@ -120,10 +120,12 @@ def read(table: pa.Table, index: int, settings: BagSettings) -> Read:
 
 def _groups(table: pa.Table, number: IntArray, names: list[str]) -> list[str]:
     """Return the group of each bag, its own name where it has none."""
-    own = _one_of_bag(table, "group", number, names)
-    groups = set(own.values())
+    by_bag = _one_of_bag(table, "group", number, names)
+    groups = set(by_bag.values())
     # A bag without a group that is called as a group is not of it.
-    return [own.get(bag, f"\0{name}" if name in groups else name) for bag, name in enumerate(names)]
+    return [
+        by_bag.get(bag, f"\0{name}" if name in groups else name) for bag, name in enumerate(names)
+    ]
 
 
 def _one_of_bag(table: pa.Table, column: str, number: IntArray, names: list[str]) -> dict[int, str]:
@@ -135,17 +137,17 @@ def _one_of_bag(table: pa.Table, column: str, number: IntArray, names: list[str]
         If the rows of a bag have several.
     """
     cells = mixed.texts(mixed.parse(table[column])[0])
-    own: dict[int, str] = {}
+    by_bag: dict[int, str] = {}
     for bag, cell in zip(number.tolist(), cells.to_pylist(), strict=True):
-        if cell is not None and own.setdefault(bag, cell) != cell:
+        if cell is not None and by_bag.setdefault(bag, cell) != cell:
             raise InputError.of(
                 file="the data",
                 column=column,
                 expected=f"one {column} for bag {names[bag]}",
-                found=f"{own[bag]} and {cell}",
+                found=f"{by_bag[bag]} and {cell}",
                 remedy="correct it, or name another column",
             )
-    return own
+    return by_bag
 
 
 def widen(
@@ -154,9 +156,9 @@ def widen(
     """Bring a partition to the modalities of all: what it lacks, it has no instance of."""
     parts = []
     for name, width in zip(wanted, widths.tolist(), strict=True):
-        found = data.modalities[modalities.index(name)] if name in modalities else None
-        if found is not None and found.n_features == width:
-            parts.append(found)
+        instances = data.modalities[modalities.index(name)] if name in modalities else None
+        if instances is not None and instances.n_features == width:
+            parts.append(instances)
         else:
             offsets = np.zeros(data.n_bags + 1, np.int64)
             parts.append(Instances(np.empty((0, width), dtype), offsets))
@@ -174,24 +176,24 @@ def _instances(
     table: pa.Table, number: IntArray, n: int, dtype: str, known: NDArray[np.int8]
 ) -> tuple[tuple[str, ...], IntArray, list[Instances]]:
     """Return the modalities' names, each row's modality (-1: no instance), their instances."""
-    given = np.asarray(pc.is_valid(table["features"]))
+    valid = np.asarray(pc.is_valid(table["features"]))
     codes = pc.fill_null(table["modality"], "").combine_chunks().dictionary_encode()
     present = sorted(
-        {codes.dictionary[i].as_py() for i in np.unique(codes.indices.to_numpy()[given])} or {""}
+        {codes.dictionary[i].as_py() for i in np.unique(codes.indices.to_numpy()[valid])} or {""}
     )
-    place = np.array(
+    modality_of = np.array(
         [present.index(m) if m in present else -1 for m in codes.dictionary.to_pylist()]
     )
-    kind = np.where(given, place[codes.indices.to_numpy()], -1)
+    kind = np.where(valid, modality_of[codes.indices.to_numpy()], -1)
     known = known if (known != UNLABELLED).any() else known[:0]
     ends = np.cumsum([len(chunk) for chunk in table["features"].chunks])
     parts = []
     for k in range(len(present)):
         of_chunks = np.split(kind == k, ends[:-1])
         pieces = [
-            _numbers(chunk.filter(pa.array(some)), dtype)
-            for chunk, some in zip(table["features"].chunks, of_chunks, strict=True)
-            if some.any()
+            _numbers(chunk.filter(pa.array(chosen)), dtype)
+            for chunk, chosen in zip(table["features"].chunks, of_chunks, strict=True)
+            if chosen.any()
         ]
         rows = np.flatnonzero(kind == k)
         values = np.concatenate(pieces or [np.empty((0, 0), dtype)])
@@ -211,13 +213,13 @@ def _numbers(lists: pa.ListArray, dtype: str) -> NDArray[np.floating]:
 
 def _own(table: pa.Table, number: IntArray, n: int) -> np.ndarray | None:
     column = table["bag_features"].combine_chunks()
-    given = np.flatnonzero(np.asarray(pc.is_valid(column)))
-    if not given.size:
+    rows = np.flatnonzero(np.asarray(pc.is_valid(column)))
+    if not rows.size:
         return None
-    values = column.take(pa.array(given)).flatten().to_numpy(zero_copy_only=False)
-    own = np.zeros((n, values.size // given.size))
-    own[number[given]] = values.reshape(given.size, -1)
-    return own
+    values = column.take(pa.array(rows)).flatten().to_numpy(zero_copy_only=False)
+    features = np.zeros((n, values.size // rows.size))
+    features[number[rows]] = values.reshape(rows.size, -1)
+    return features
 
 
 def _instance_rows(table: pa.Table, number: IntArray, kind: IntArray) -> pa.Table:
@@ -225,8 +227,8 @@ def _instance_rows(table: pa.Table, number: IntArray, kind: IntArray) -> pa.Tabl
     rows = rows[np.argsort(number[rows], kind="stable")]
     names = table["instance_id"].combine_chunks().take(pa.array(rows))
     bags = number[rows]
-    place = np.arange(rows.size) - np.searchsorted(bags, bags, side="left")
-    names = pc.coalesce(names, pa.array(place + 1).cast(pa.string()))
+    position = np.arange(rows.size) - np.searchsorted(bags, bags, side="left")
+    names = pc.coalesce(names, pa.array(position + 1).cast(pa.string()))
     return pa.table(
         {
             "bag": bags,

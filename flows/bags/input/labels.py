@@ -67,8 +67,8 @@ class FoundLabels:
     @property
     def are_numbers(self) -> bool:
         """Whether they are numbers to predict and no classes."""
-        values = [one for one in self.numbers if one is not None]
-        has_fractions = any(one % 1.0 for one in values)
+        values = [value for value in self.numbers if value is not None]
+        has_fractions = any(value % 1.0 for value in values)
         most = MOST_FRACTIONS if has_fractions else MOST_GRADES
         return len(values) == len(self.numbers) and len(values) > most
 
@@ -91,7 +91,7 @@ def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSetti
     if settings.positive or (settings.threshold is not None and not has_open_order):
         return settings
     column = settings.columns.get("label", "label")
-    if any(name == column and own != "label" for own, name in settings.columns.items()):
+    if any(name == column and role != "label" for role, name in settings.columns.items()):
         return settings
     counts: Counter[str] = Counter()
     are_words = False  # yes and no, in a file that has types
@@ -111,17 +111,17 @@ def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSetti
     spelt = {label.lower(): label for label, _ in reversed(counts.most_common())}
     names = sorted(spelt.values())
     decimal = "," if column in settings.decimal_comma else "."
-    found = FoundLabels(
+    labels = FoundLabels(
         in_files([file.url for file in files]),
         column,
         names,
         [number_of(name, decimal) for name in names],
     )
     if (order := _order_of(names, settings)) or settings.target == "ordered":
-        return _with_order(found, order, settings)
-    if names and (settings.numeric or (settings.target == "auto" and found.are_numbers)):
-        return _with_number(found, settings)
-    return _with_word(found, settings, are_words)
+        return _with_order(labels, order, settings)
+    if names and (settings.numeric or (settings.target == "auto" and labels.are_numbers)):
+        return _with_number(labels, settings)
+    return _with_word(labels, settings, are_words)
 
 
 def _with_other_type(
@@ -182,7 +182,7 @@ def _with_order(labels: FoundLabels, order: Sequence[str], settings: BagSettings
 
 def _with_number(labels: FoundLabels, settings: BagSettings) -> BagSettings:
     """Return the settings of a label that is a number, with what halves its values."""
-    values = sorted({one for one in labels.numbers if one is not None})
+    values = sorted({number for number in labels.numbers if number is not None})
     if len(values) < 2:
         raise labels.refused(
             "numbers that differ (target=number)",
@@ -202,14 +202,14 @@ def _with_number(labels: FoundLabels, settings: BagSettings) -> BagSettings:
 
 def _has_only_bits(file: pq.ParquetFile, name: str) -> bool:
     """Whether a file's footer says that a column has no other numbers than 0 and 1."""
-    place = file.schema_arrow.get_field_index(name)
+    position = file.schema_arrow.get_field_index(name)
     if not pa.types.is_integer(file.schema_arrow.field(name).type):
         return False
-    if any(pa.types.is_nested(one.type) for one in list(file.schema_arrow)[:place]):
-        place = next((i for i, path in enumerate(file.schema.names) if path == name), place)
+    if any(pa.types.is_nested(field.type) for field in list(file.schema_arrow)[:position]):
+        position = next((i for i, path in enumerate(file.schema.names) if path == name), position)
     for number in range(file.metadata.num_row_groups):
-        found = file.metadata.row_group(number).column(place).statistics
-        if found is None or not found.has_min_max or found.min < 0 or found.max > 1:
+        ends = file.metadata.row_group(number).column(position).statistics
+        if ends is None or not ends.has_min_max or ends.min < 0 or ends.max > 1:
             return False
     return True
 
@@ -218,7 +218,7 @@ def refusal(labels: FoundLabels) -> InputError:
     """Say what labels are there, and how each kind of them can be fitted."""
     names, numbers = labels.names, labels.numbers
     expected = "labels of two classes: 1 and 0, or yes and no"
-    one = f"--set {quote(f'positive={names[-1]}')} fits {names[-1]} against the others"
+    against = f"--set {quote(f'positive={names[-1]}')} fits {names[-1]} against the others"
     odd = [name for name, number in zip(names, numbers, strict=True) if number is None]
     if 0 < len(odd) < len(names) / 2 and len(names) - len(odd) > MOST_FRACTIONS:
         return labels.refused(
@@ -232,7 +232,7 @@ def refusal(labels: FoundLabels) -> InputError:
             expected,
             f"{len(names)} grades: {', '.join(grades)}",
             "say from which grade on a bag is positive: --set "
-            f"threshold={grades[len(grades) // 2]}, or {one}; --set target=number predicts the "
+            f"threshold={grades[len(grades) // 2]}, or {against}; --set target=number predicts the "
             "number",
         )
     if len(names) == 1:
@@ -241,11 +241,11 @@ def refusal(labels: FoundLabels) -> InputError:
     if len(names) == 2:
         remedy = f"say which one is positive: --set {quote(f'positive={names[1]}')}"
         return labels.refused(expected, f"{names[0]} and {names[1]}", remedy)
-    some = [*names[:MOST_NAMED], "..."] if len(names) > MOST_NAMED else names
+    shown = [*names[:MOST_NAMED], "..."] if len(names) > MOST_NAMED else names
     return labels.refused(
         expected,
-        f"{len(names)} classes: {', '.join(some)}",
-        f"{one}, --set {quote(f'positive={names[-2]},{names[-1]}')} these two; --column "
+        f"{len(names)} classes: {', '.join(shown)}",
+        f"{against}, --set {quote(f'positive={names[-2]},{names[-1]}')} these two; --column "
         f"{quote(f'labels={labels.column}')} --set model=gp_probit fits each class; levels in an "
         "order: --set target=ordered --set label_order=[LOWEST,...,HIGHEST]",
     )
@@ -260,12 +260,12 @@ def with_label(table: pa.Table) -> pa.Table:
         if "label" in table.column_names:
             return table
         return table.append_column("label", pa.nulls(len(table), pa.int8()))
-    some = pc.greater(pc.list_value_length(table["labels"]), 0).cast(pa.int8())
+    has_any = pc.greater(pc.list_value_length(table["labels"]), 0).cast(pa.int8())
     if "label" not in table.column_names:
-        return table.append_column("label", some)
-    place = table.column_names.index("label")
-    given = table["label"].cast(pa.int8())
-    return table.set_column(place, "label", pc.coalesce(given, some))
+        return table.append_column("label", has_any)
+    position = table.column_names.index("label")
+    label = table["label"].cast(pa.int8())
+    return table.set_column(position, "label", pc.coalesce(label, has_any))
 
 
 def check_label_columns(columns: Sequence[str], several: bool, faults: FileFaults) -> None:
@@ -296,11 +296,11 @@ def one_each(lists: pa.Array) -> bool:
 
 def matrix(lists: Sequence[list[str] | None], classes: Sequence[str]) -> NDArray[np.int8]:
     """Return 1, 0 or ``UNLABELLED`` for each bag and class, [B, C]."""
-    found = np.zeros((len(lists), len(classes)), np.int8)
-    place = {name: c for c, name in enumerate(classes)}
-    for b, own in enumerate(lists):
-        if own is None:
-            found[b] = UNLABELLED
+    labels = np.zeros((len(lists), len(classes)), np.int8)
+    column_of = {name: c for c, name in enumerate(classes)}
+    for b, names in enumerate(lists):
+        if names is None:
+            labels[b] = UNLABELLED
         else:
-            found[b, [place[name] for name in own if name in place]] = 1
-    return found
+            labels[b, [column_of[name] for name in names if name in column_of]] = 1
+    return labels

@@ -69,7 +69,7 @@ class FirstRows:
         schema = file.schema_arrow
         theirs = self.settings.columns
         ours = {name if name in _LISTS else theirs.get(name, name) for name in OWN}
-        single = [one.name for one in schema if not pa.types.is_nested(one.type)]
+        single = [field.name for field in schema if not pa.types.is_nested(field.type)]
         others = [name for name in single if name not in ours]
         read = schema.empty_table()
         if others:
@@ -114,12 +114,12 @@ class FirstRows:
         roles = {self.settings.columns.get(name, name) for name in OWN if name != "features"}
         excluded = self.settings.exclude
         names = [
-            one.name
-            for one in parquet.schema_arrow
-            if (is_text(one.type) or pa.types.is_nested(one.type))
-            and one.name not in roles
-            and not any(matches(one.name, left) for left in excluded)
-            and self.is_included(one.name)
+            field.name
+            for field in parquet.schema_arrow
+            if (is_text(field.type) or pa.types.is_nested(field.type))
+            and field.name not in roles
+            and not any(matches(field.name, left) for left in excluded)
+            and self.is_included(field.name)
         ]
         if not names:
             return {}
@@ -143,23 +143,23 @@ class FirstRows:
         bag = self.bags.of_row
         whole = bag != bag[-1] if len(bag) == LOOKED else np.ones(len(bag), bool)
         columns = {
-            name: mixed.numbers(one.cells, one.rule)[0][whole]
-            for name, one in self.columns.items()
-            if one.rule.kind == NUMBER and name not in self.settings.include
+            name: mixed.numbers(contents.cells, contents.rule)[0][whole]
+            for name, contents in self.columns.items()
+            if contents.rule.kind == NUMBER and name not in self.settings.include
         }
         return find_places(columns, bag[whole])
 
     def is_included(self, name: str) -> bool:
         """Whether settings name a column among those that are used, or name none."""
         include = self.settings.include
-        return not include or any(matches(name, one) for one in include)
+        return not include or any(matches(name, pattern) for pattern in include)
 
     def why_of_rows(self, name: str) -> Reason | None:
         """Say that a column has names or numbers of rows; None where it has none or is wanted."""
         if name in self.settings.include:
             return None
-        one = self.columns[name]
-        return names_rows(name, one.seen, len(one.levels.counts), one.rule.kind)
+        contents = self.columns[name]
+        return names_rows(name, contents.seen, len(contents.levels.counts), contents.rule.kind)
 
 
 MOST_LEVELS = 20
@@ -184,7 +184,7 @@ def settings_from_input(files: Sequence[InputFile], settings: BagSettings) -> Ba
         if not settings.levels and "features" in settings.columns:
             levels = _feature_levels(first, settings.columns["features"])
             settings = settings.model_copy(update={"levels": levels})
-        texts = {one.name for one in first.schema if is_text(one.type)}
+        texts = {field.name for field in first.schema if is_text(field.type)}
         if not settings.decimal_comma and texts - (set(OWN) - {"label"}):
             settings = _with_commas(first, files, settings)
         return with_positive(files, settings)
@@ -208,18 +208,18 @@ def _number_features(first: FirstRows) -> list[str]:
     Those that say where instances are count only where there are no others.
     """
     names = []
-    for name, one in first.columns.items():
-        if one.unclear is not None:
+    for name, contents in first.columns.items():
+        if contents.unclear is not None:
             leave = f"leave the column out (--exclude {name})"
-            remedy = one.unclear.mend or one.unclear.remedy.replace("COLUMN", name)
+            remedy = contents.unclear.mend or contents.unclear.remedy.replace("COLUMN", name)
             raise InputError.of(
                 file=first.file.url,
                 column=name,
-                expected=one.unclear.expected,
-                found=one.unclear.found,
+                expected=contents.unclear.expected,
+                found=contents.unclear.found,
                 remedy=f"{remedy}, or {leave}",
             )
-        if one.rule.kind == NUMBER and not first.why_of_rows(name):
+        if contents.rule.kind == NUMBER and not first.why_of_rows(name):
             names.append(name)
     return [name for name in names if name not in first.places] or names
 
@@ -230,20 +230,20 @@ def _text_features(first: FirstRows) -> list[str]:
         return []
     return [
         name
-        for name, one in first.columns.items()
-        if _may_have_levels(name, one)
-        and len(_kept_levels(one)) > 1
-        and len(one.levels.counts) <= MOST_LEVELS
-        and not first.bags.have_one_value(one.codes)
+        for name, contents in first.columns.items()
+        if _may_have_levels(name, contents)
+        and len(_kept_levels(contents)) > 1
+        and len(contents.levels.counts) <= MOST_LEVELS
+        and not first.bags.have_one_value(contents.codes)
     ]
 
 
-def _may_have_levels(name: str, one: ColumnContents) -> bool:
-    return one.rule.kind in (CATEGORY, FLAG) and "=" not in name
+def _may_have_levels(name: str, contents: ColumnContents) -> bool:
+    return contents.rule.kind in (CATEGORY, FLAG) and "=" not in name
 
 
-def _kept_levels(one: ColumnContents) -> list[str]:
-    return sorted(name for name, count in one.levels.counts.items() if count >= FEWEST_ROWS)
+def _kept_levels(contents: ColumnContents) -> list[str]:
+    return sorted(name for name, count in contents.levels.counts.items() if count >= FEWEST_ROWS)
 
 
 def _feature_levels(first: FirstRows, wanted: str) -> tuple[str, ...]:
@@ -251,10 +251,10 @@ def _feature_levels(first: FirstRows, wanted: str) -> tuple[str, ...]:
     separator = first.settings.list_separator
     return tuple(
         f"{name}={level}"
-        for name, one in first.columns.items()
-        if matches(name, wanted) and _may_have_levels(name, one)
-        if not any(separator in level for level in one.levels.counts)
-        for level in _kept_levels(one)
+        for name, contents in first.columns.items()
+        if matches(name, wanted) and _may_have_levels(name, contents)
+        if not any(separator in level for level in contents.levels.counts)
+        for level in _kept_levels(contents)
     )
 
 
@@ -264,7 +264,9 @@ def _with_commas(
     """Return the settings with the features, and the label, whose numbers have a decimal comma."""
     wanted = settings.columns.get("features", "")
     label = settings.columns.get("label", "label")
-    rules = {name: one.rule for name, one in first.columns.items() if matches(name, wanted)}
+    rules = {
+        name: contents.rule for name, contents in first.columns.items() if matches(name, wanted)
+    }
     seen = sum((_label_cells(file, label, settings) for file in files[:FILES]), Seen())
     of_label = column_rules({label: seen}, settings)[0][label]
     names = [name for name, rule in rules.items() if rule.kind == NUMBER and rule.decimal == ","]
@@ -276,8 +278,8 @@ def _with_commas(
 def _label_cells(file: InputFile, name: str, settings: BagSettings) -> Seen:
     """Return what a file's labels hold, where they are text."""
     schema = storage.parquet_file(file.url).schema_arrow
-    place = schema.get_field_index(name)
-    if place < 0 or not is_text(schema.field(place).type):
+    position = schema.get_field_index(name)
+    if position < 0 or not is_text(schema.field(position).type):
         return Seen()
     column = storage.read_table(file.url, [name])[name]
     return mixed.parse(column, settings.missing, reading.separator_of(schema) == ";")[1]
@@ -290,28 +292,28 @@ def feature_names(first: FirstRows) -> list[str]:
     if not wanted or "features" in first.schema.names or wanted in lists:
         return []
     levels = levels_by_column(settings.levels)
-    found: list[str] = []
+    names: list[str] = []
     for name in first.schema.names:
         if not matches(name, wanted):
             continue
         if name in lists:
-            found += [f"{name} {i + 1}" for i in range(lists[name])]
+            names += [f"{name} {i + 1}" for i in range(lists[name])]
         else:
-            found += [f"{name}={level}" for level in levels[name]] if name in levels else [name]
-    return found
+            names += [f"{name}={level}" for level in levels[name]] if name in levels else [name]
+    return names
 
 
 def other_levels(first: FirstRows) -> list[str]:
     """Say which levels of a file's first rows are no features, with their counts."""
     levels = levels_by_column(first.settings.levels)
-    said = []
+    sentences = []
     columns = first.columns if levels else {}
     for name in columns:
         counts = columns[name].levels.counts
         if others := sorted(set(counts) - set(levels.get(name, counts))):
-            some = ", ".join(f"{level} ({counts[level]:,})" for level in others[:8])
-            said.append(f"Levels of {name} that are no features (rows): {some}.")
-    return said
+            counted = ", ".join(f"{level} ({counts[level]:,})" for level in others[:8])
+            sentences.append(f"Levels of {name} that are no features (rows): {counted}.")
+    return sentences
 
 
 def describe(
@@ -345,14 +347,16 @@ def describe(
         if not known and pa.types.is_nested(field.type):
             kind = str(field.type)
             table.append(ColumnRead.of(field.name, kind, 0, "", Reason("other", kind)))
-    others = {name: one for name, one in first.columns.items() if name not in lists}
+    others = {name: contents for name, contents in first.columns.items() if name not in lists}
     used_names = [name for name in others if features and matches(name, features)]
-    for name, one in others.items():
+    for name, contents in others.items():
         role = _role(name, first, name in used_names, constant)
-        row = column_read(name, one.rule, one.seen, one.levels, role)
+        row = column_read(name, contents.rule, contents.seen, contents.levels, role)
         missing, _ = gaps.get(name, (0, False))
         table.append(replace(row, missing=missing) if missing else row)
-    warnings = suggestions({n: one.seen for n, one in first.columns.items()}, {}, used_names)
+    warnings = suggestions(
+        {n: contents.seen for n, contents in first.columns.items()}, {}, used_names
+    )
     warnings += _constant_in_bags(first, used_names)
     warnings += _copied_columns(first.columns, used_names)
     return tuple(table), warnings
@@ -367,8 +371,8 @@ def _role(name: str, first: FirstRows, is_feature: bool, constant: Collection[st
         return ours.get(name, FEATURE)
     kind = first.columns[name].rule.kind
     plain = {CATEGORY: Reason("text", "text"), FLAG: Reason("other", "yes/no"), NUMBER: NOT_NAMED}
-    if place := first.places.get(name):
-        plain[kind] = Reason("other", place)
+    if why := first.places.get(name):
+        plain[kind] = Reason("other", why)
     return first.why_of_rows(name) or plain.get(kind, Reason("other", kind))
 
 
@@ -401,8 +405,8 @@ def _constant_in_bags(first: FirstRows, used: Sequence[str]) -> list[str]:
     codes = {name: first.columns[name].codes for name in used}
     constant = [
         name
-        for name, one in codes.items()
-        if bags.have_one_value(one) and np.unique(one[bags.first]).size > 1
+        for name, values in codes.items()
+        if bags.have_one_value(values) and np.unique(values[bags.first]).size > 1
     ]
     if not constant:
         return []

@@ -45,9 +45,11 @@ class FileRows:
     @classmethod
     def of(cls, faults: FileFaults, table: pa.Table) -> FileRows:
         """Keep of rows what their check needs."""
-        features, own = (table[name].combine_chunks() for name in _NUMBERS)
+        features, bag_features = (table[name].combine_chunks() for name in _NUMBERS)
         rest = table.drop_columns(_NUMBERS)
-        return cls(faults, rest, lengths_of(features), lengths_of(own), _prints(own))
+        return cls(
+            faults, rest, lengths_of(features), lengths_of(bag_features), _prints(bag_features)
+        )
 
     @property
     def kinds(self) -> tuple[IntArray, list[str]]:
@@ -79,12 +81,12 @@ class BagRows:
 
     def __init__(self, files: Sequence[FileRows]) -> None:
         self.files = files
-        self.table = with_label(pa.concat_tables([one.table for one in files]))
-        self.file = np.repeat(np.arange(len(files)), [len(one.table) for one in files])
-        self.row = np.concatenate([np.asarray(one.faults.rows_of) for one in files])
+        self.table = with_label(pa.concat_tables([file.table for file in files]))
+        self.file = np.repeat(np.arange(len(files)), [len(file.table) for file in files])
+        self.row = np.concatenate([np.asarray(file.faults.rows_of) for file in files])
         self.number, self.names = _codes(self.table, "bag_id")
         self.between, self.across = (
-            [FileFaults(one.faults.file, self.row, one.faults.called) for one in files]
+            [FileFaults(file.faults.file, self.row, file.faults.called) for file in files]
             for _ in range(2)
         )
 
@@ -130,14 +132,14 @@ class BagRows:
         other = values[known] != values[first]
         same = self.file[known] == self.file[first]
         elsewhere = known[other & ~same]
-        of = self.number[elsewhere] * len(self.files) + self.file[elsewhere]
-        return known[other & same], np.sort(elsewhere[np.unique(of, return_index=True)[1]])
+        pair = self.number[elsewhere] * len(self.files) + self.file[elsewhere]
+        return known[other & same], np.sort(elsewhere[np.unique(pair, return_index=True)[1]])
 
     def first(self, rows: IntArray) -> IntArray:
         """Return the first of some rows in every bag, -1 for none."""
-        bags, place = np.unique(self.number[rows], return_index=True)
+        bags, position = np.unique(self.number[rows], return_index=True)
         first = np.full(len(self.names), -1)
-        first[bags] = rows[place]
+        first[bags] = rows[position]
         return first
 
     def _report_files(self, rows: IntArray, known: IntArray, column: str, what: str) -> None:
@@ -219,8 +221,8 @@ class BagRows:
 
     def _compare_own(self) -> IntArray:
         """Report rows with other bag_features than their bag; return those of bags without."""
-        known = np.flatnonzero(np.concatenate([one.own for one in self.files]) >= 0)
-        here, elsewhere = self.others(np.concatenate([one.prints for one in self.files]), known)
+        known = np.flatnonzero(np.concatenate([file.own for file in self.files]) >= 0)
+        here, elsewhere = self.others(np.concatenate([file.prints for file in self.files]), known)
         self.report(
             here,
             "bag_features",

@@ -29,8 +29,8 @@ def write_bags(target: str, rows: int, seed: int) -> list[str]:
     data, truth = simulate(np.random.default_rng(seed), n_bags=rows)
     bag = np.concatenate([m.bag for m in data.modalities])
     kind = np.repeat(np.arange(2), [len(m.features) for m in data.modalities])
-    place = np.concatenate([np.arange(len(m.features)) for m in data.modalities])
-    order = np.lexsort([place, kind, bag])
+    position = np.concatenate([np.arange(len(m.features)) for m in data.modalities])
+    order = np.lexsort([position, kind, bag])
     features = np.concatenate([m.features for m in data.modalities])[order]
     lists = pa.FixedSizeListArray.from_arrays(pa.array(features.ravel()), features.shape[1])
     names = np.array([f"bag-{i:06d}" for i in range(rows)], object)

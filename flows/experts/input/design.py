@@ -79,10 +79,10 @@ def alike_columns(
     sample: RowSample | None, kinds: Sequence[str], encoding: Encoding
 ) -> list[dict[str, float]]:
     """Group the columns of numbers that measure much the same in fitted rows of a sample."""
-    names = [one.name for one in encoding.columns if one.kind in ("number", "date")]
-    at = [kinds.index(name) for name in names]
+    names = [column.name for column in encoding.columns if column.kind in ("number", "date")]
+    positions = [kinds.index(name) for name in names]
     fitted = None if sample is None else sample.x[sample.classes.sum(axis=1) > 0.0]
-    return [] if fitted is None else correlated(fitted[:, at], names)
+    return [] if fitted is None else correlated(fitted[:, positions], names)
 
 
 @dataclass(frozen=True)
@@ -281,9 +281,9 @@ def build(
     names = table[ID].to_pylist()
     raw, wrong = raw_of(table, kinds)
     _refuse_unreadable(table, kinds, wrong, names)
-    found = too_large(scaled(encoded(raw, encoding.columns), design.centre, design.scale))
-    if found:
-        row, column = found
+    cell = too_large(scaled(encoded(raw, encoding.columns), design.centre, design.scale))
+    if cell:
+        row, column = cell
         name = str(design.columns[column])
         value = raw[row, list(kinds).index(name)]
         raise InputError.of(
@@ -340,7 +340,10 @@ class Forms:
         if isinstance(posterior, GaussianPosterior | CountPosterior):
             sd = 1.0 if self.encoding.target is None else self.encoding.target.unit
             effects, pairs = effects_of(posterior.part, *how), pair_effects_of(posterior.part, *how)
-            return tuple(one.times(sd) for one in effects), tuple(one.times(sd) for one in pairs)
+            return (
+                tuple(effect.times(sd) for effect in effects),
+                tuple(pair.times(sd) for pair in pairs),
+            )
         if not isinstance(posterior, AdditivePosterior):
             return (), ()
         return effects_of(posterior.additive, *how), pair_effects_of(posterior.pairs, *how)
@@ -382,10 +385,10 @@ class Forms:
         """Return rows of a table with cells [N, C] as the model's; of new data none is fitted."""
         encoding, names = self.encoding, table[ID].to_pylist()
         codes, t, y = _labels_in(table, encoding, names)
-        given = np.zeros(len(t)) if fitted is None else ((t != 0.0) & fitted).astype(float)
+        is_fitted = np.zeros(len(t)) if fitted is None else ((t != 0.0) & fitted).astype(float)
         weighs = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
         classes = self.design.weights[np.maximum(codes, 0)]
-        weight = given * weighs * classes / (self.copies * self.design.mean_weight)
+        weight = is_fitted * weighs * classes / (self.copies * self.design.mean_weight)
         target, keys = encoding.target, digests_of(names)
         exposure = np.ones(len(t)) if target is None else target.exposures(table)
         rows = self.rows(raw, t, keys, weight * exposure, groups)
@@ -394,8 +397,8 @@ class Forms:
                 return CountRows(rows, y / exposure, exposure)
             return TargetRows(rows, y)
         if len(encoding.labels) > 2:
-            of = OrderedRows if encoding.ordered else ClassRows
-            return of(rows, codes, len(encoding.labels))
+            kind = OrderedRows if encoding.ordered else ClassRows
+            return kind(rows, codes, len(encoding.labels))
         return rows
 
     def rows(
@@ -497,7 +500,7 @@ def unit_numbers(batch: Any) -> IntArray:
 
 @lru_cache(maxsize=2)
 def _batch_of(url: str, version: str) -> Rows | CodedRows | ClassRows | TargetRows:
-    found = read_state(url, State)
-    if not isinstance(found, Rows | CodedRows | ClassRows | TargetRows):
-        raise TypeError(f"{url} holds a {type(found).__name__}, expected rows")
-    return found
+    batch = read_state(url, State)
+    if not isinstance(batch, Rows | CodedRows | ClassRows | TargetRows):
+        raise TypeError(f"{url} holds a {type(batch).__name__}, expected rows")
+    return batch

@@ -111,14 +111,14 @@ def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedColumns])
     """List what keeps these files from being fitted."""
     settings: ExpertSettings = checked[0].settings
     where = in_files([file.url for file in files])
-    contents = reduce(add, (one.about.contents for one in checked))
+    contents = reduce(add, (of_file.about.contents for of_file in checked))
     faults = unknown_columns([*checked[0].about.contents.seen], settings)
     _, unclear = column_rules(contents.seen, settings)
     for fault, name in zip(unclear_faults(where, unclear, settings), unclear, strict=True):
         cells = [
             replace(fault, file=file.url, row=row, found=shown(cell))
-            for file, one in zip(files, checked, strict=True)
-            for row, cell in one.about.odd.get(name, ())
+            for file, of_file in zip(files, checked, strict=True)
+            for row, cell in of_file.about.odd.get(name, ())
             if unclear[name].mend
         ]
         faults += cells or [fault]
@@ -162,8 +162,8 @@ class Target(json_files.Form):
 
     def scaled(self, y: FloatArray) -> FloatArray:
         """Return labels [N] on the scale of the fit."""
-        own = np.log(np.maximum(y, _LEAST)) if self.logged else y
-        return np.asarray((own - self.centre) / self.unit)
+        values = np.log(np.maximum(y, _LEAST)) if self.logged else y
+        return np.asarray((values - self.centre) / self.unit)
 
     def predicted(self, mean: FloatArray, sd: FloatArray) -> tuple[FloatArray, ...]:
         """Return means, sds and the ends of 95 % intervals of labels, from those of the fit; [N].
@@ -173,14 +173,14 @@ class Target(json_files.Form):
         mean, sd = self.centre + self.unit * mean, self.unit * sd
         low, high = mean - _TWO_SIDED * sd, mean + _TWO_SIDED * sd
         if self.logged:
-            own = np.exp(mean + 0.5 * sd**2)
-            return own, own * np.sqrt(np.expm1(sd**2)), np.exp(low), np.exp(high)
+            expected = np.exp(mean + 0.5 * sd**2)
+            return expected, expected * np.sqrt(np.expm1(sd**2)), np.exp(low), np.exp(high)
         return mean, sd, np.maximum(low, 0.0) if self.count else low, high
 
     def exposures(self, table: pa.Table) -> FloatArray:
         """Return each row's exposure, in that of the mean row; 1 without exposures; [N]."""
-        given = exposures_in(table)
-        return given[0] / self.exposure if given else np.ones(len(table))
+        exposures = exposures_in(table)
+        return exposures[0] / self.exposure if exposures else np.ones(len(table))
 
     def values(self, labels: pa.Array) -> tuple[FloatArray, BoolArray]:
         """Return labels as numbers, NaN where there is none, and which cannot be read; [N]."""
@@ -233,12 +233,14 @@ class Encoding(json_files.Form):
     @property
     def splits(self) -> list[str]:
         """What each fit of more than two labels is of."""
-        return [f"above {one}" for one in self.labels[:-1]] if self.ordered else self.labels
+        return [f"above {label}" for label in self.labels[:-1]] if self.ordered else self.labels
 
     @property
     def kinds(self) -> dict[str, Rule]:
         """How the columns that are used are read."""
-        return {one.name: self.rules.get(one.name, Rule(one.kind)) for one in self.columns}
+        return {
+            column.name: self.rules.get(column.name, Rule(column.kind)) for column in self.columns
+        }
 
     @property
     def classes(self) -> Labels:
@@ -278,25 +280,27 @@ def choose(
         The latter say which columns were left out, and what else was done to cells.
     """
     numbers = iter(range(sums.mean.size))
-    found: dict[str, Encoded | None] = {}
+    chosen: dict[str, Encoded | None] = {}
     for name, rule in kinds.items():
         if rule.kind == CATEGORY:
-            one = levels[name]
-            found[name] = (
+            content = levels[name]
+            chosen[name] = (
                 None
                 if name in (rows_named or {})
-                else read_categories(name, one.counts, one.missing, rare_below, settings.max_levels)
+                else read_categories(
+                    name, content.counts, content.missing, rare_below, settings.max_levels
+                )
             )
         else:
             j = next(numbers)
             gaps = int(sums.gaps[j])
-            found[name] = read_numbers(
+            chosen[name] = read_numbers(
                 name, rule.kind, sums.mean[j], sums.rows - gaps, gaps, rare_below
             )
     encoding = Encoding(
-        columns=[one for one in found.values() if one is not None],
-        rules={name: kinds[name] for name, one in found.items() if one is not None},
-        left_out={name: kinds[name] for name, one in found.items() if one is None},
+        columns=[column for column in chosen.values() if column is not None],
+        rules={name: kinds[name] for name, column in chosen.items() if column is not None},
+        left_out={name: kinds[name] for name, column in chosen.items() if column is None},
         labels=[] if isinstance(labels, Target) else list(labels.names),
         ordered=settings.target == "ordered"
         and not isinstance(labels, Target)
@@ -339,15 +343,15 @@ def strange(raw: FloatArray, encoding: Encoding) -> dict[str, tuple[int, int]]:
     counts
         By column, cells of levels that the fit never saw, and missing numbers where it had none.
     """
-    found = {}
+    unknown = {}
     for cells, column in zip(raw.T, encoding.columns, strict=True):
         levels = int(np.count_nonzero(unseen(cells, column)))
         gaps = 0
         if column.cells and not column.cells[-1]:
             gaps = int(np.count_nonzero(np.isnan(cells)))
         if levels or gaps:
-            found[column.name] = (levels, gaps)
-    return found
+            unknown[column.name] = (levels, gaps)
+    return unknown
 
 
 def unseen_values(parts: Sequence[Mapping[str, tuple[int, int]]]) -> list[str]:
@@ -357,13 +361,13 @@ def unseen_values(parts: Sequence[Mapping[str, tuple[int, int]]]) -> list[str]:
         for name, (levels, gaps) in part.items():
             before = total.get(name, (0, 0))
             total[name] = before[0] + levels, before[1] + gaps
-    said = (
+    sentences = (
         (0, "Levels that the fit never saw count as the reference"),
         (1, "Missing cells of columns without any in the fit count as the mean or the reference"),
     )
     warnings = []
-    for place, words in said:
-        names = [f"{name} ({one[place]:,})" for name, one in total.items() if one[place]]
+    for k, words in sentences:
+        names = [f"{name} ({counts[k]:,})" for name, counts in total.items() if counts[k]]
         if names:
             warnings.append(f"{words}: {listed(names)}.")
     return warnings
@@ -391,11 +395,11 @@ def count_beyond(raw: FloatArray, encoding: Encoding, names: Sequence[str]) -> B
     """Count rows [N, C] with numbers outside the ranges of the fit."""
     far = outside(raw, encoding)
     rows = np.flatnonzero(far.any(axis=1))
-    some = []
-    for place, j in np.argwhere(far[rows[:MOST_BEYOND]]).tolist():
-        i = int(rows[place])
+    cells = []
+    for k, j in np.argwhere(far[rows[:MOST_BEYOND]]).tolist():
+        i = int(rows[k])
         column = encoding.columns[j].name
         low, high = encoding.ranges[column]
-        some.append((names[i], column, float(raw[i, j]), low, high))
+        cells.append((names[i], column, float(raw[i, j]), low, high))
     counts = zip(encoding.columns, far.sum(axis=0).tolist(), strict=True)
-    return Beyond(len(rows), {one.name: count for one, count in counts if count}, some)
+    return Beyond(len(rows), {column.name: count for column, count in counts if count}, cells)

@@ -47,10 +47,10 @@ class Labels:
 
     def counts(self, counts: Mapping[str, int]) -> list[int]:
         """Return the rows of every class, of those of every label."""
-        found = [0] * len(self.names)
+        totals = [0] * len(self.names)
         for label, rows in counts.items():
-            found[self.codes[label]] += rows
-        return found
+            totals[self.codes[label]] += rows
+        return totals
 
     def unknown(self, counts: Mapping[str, int]) -> list[str]:
         """Return the labels that name none of the classes."""
@@ -60,10 +60,10 @@ class Labels:
         """Return the number of a label's class, -1 of none."""
         if label is None:
             return -1
-        found = self.codes.get(label)
-        if found is None:
-            found = self.codes.get(_spelt(label, self.codes) or "", -1)
-        return found
+        number = self.codes.get(label)
+        if number is None:
+            number = self.codes.get(_spelt(label, self.codes) or "", -1)
+        return number
 
     def of_rows(self, labels: pa.Array) -> IntArray:
         """Return the number of each row's class, -1 where there is none; [N]."""
@@ -77,7 +77,7 @@ def signs(codes: IntArray) -> FloatArray:
     return np.where(codes < 0, 0.0, np.where(codes > 0, 1.0, -1.0))
 
 
-def labels_of(found: Sequence[str], positive: str | None = None) -> Labels:
+def labels_of(texts: Sequence[str], positive: str | None = None) -> Labels:
     """Return the classes of the labels that were found.
 
     Yes, true, y, t and 1 are one class and no, false, n, f and 0 the other, in any case, where
@@ -92,28 +92,28 @@ def labels_of(found: Sequence[str], positive: str | None = None) -> Labels:
     >>> labels_of(["good", "bad"]).names, labels_of(["good", "bad"], "bad").names
     (('good', 'bad'), ('good', 'bad'))
     """
-    words = {label: label.lower() for label in found}
+    words = {label: label.lower() for label in texts}
     by_word, why = None, ""
     if all(word in (*YES, *NO) for word in words.values()):
-        groups = [[label for label in found if words[label] in side] for side in (NO, YES)]
-        names = [_name(group, str(place)) for place, group in enumerate(groups)]
-        codes = {label: place for place, group in enumerate(groups) for label in group}
+        groups = [[label for label in texts if words[label] in side] for side in (NO, YES)]
+        names = [_name(group, str(code)) for code, group in enumerate(groups)]
+        codes = {label: code for code, group in enumerate(groups) for label in group}
     else:
-        numbers = {label: _number(label) for label in found}
+        numbers = {label: _number(label) for label in texts}
         if None not in numbers.values():
             values = sorted(set(numbers.values()), key=lambda v: v or 0.0)
             codes = {label: values.index(number) for label, number in numbers.items()}
-            names = [min(lb for lb in found if numbers[lb] == value) for value in values]
+            names = [min(lb for lb in texts if numbers[lb] == value) for value in values]
             why = "" if values == [0.0, 1.0] else LARGER
         else:
-            names = sorted(found)
+            names = sorted(texts)
             by_word = level_words(names) if len(names) == 2 else None
             why = BY_ITS_WORD if by_word else LAST
-            codes = {label: place for place, label in enumerate(names)}
+            codes = {label: code for code, label in enumerate(names)}
     wanted = by_word if positive is None else positive
     why = why if positive is None else "named in positive"
     if len(names) == 2 and wanted is not None and codes.get(wanted) == 0:
-        names, codes = names[::-1], {label: 1 - place for label, place in codes.items()}
+        names, codes = names[::-1], {label: 1 - code for label, code in codes.items()}
     return Labels(tuple(names), codes, why if len(names) == 2 else "")
 
 
@@ -154,8 +154,10 @@ def is_whole(cells: Seen) -> bool:
 
 def lowest(cells: Seen) -> float:
     """Return the smallest number, NaN where there is none; what marks missing cells is none."""
-    found = [float(one) for one in cells.sentinels if one not in sentinels_of(cells)]
-    return min([*found, *([] if cells.low is None else [cells.low])], default=float("nan"))
+    numbers = [
+        float(sentinel) for sentinel in cells.sentinels if sentinel not in sentinels_of(cells)
+    ]
+    return min([*numbers, *([] if cells.low is None else [cells.low])], default=float("nan"))
 
 
 def number_rule(cells: Seen, settings: ExpertSettings) -> Rule | None:
@@ -234,7 +236,7 @@ def _ordered(names: Sequence[str]) -> bool:
 def label_read(levels: Levels, labels: Labels, name: str) -> ColumnRead:
     """Describe the column of labels."""
     counts = zip(labels.names, labels.counts(levels.counts), strict=True)
-    listed = ", ".join(f"{one[:20]} {n:,}" for one, n in list(counts)[:5])
+    listed = ", ".join(f"{label[:20]} {n:,}" for label, n in list(counts)[:5])
     kind = "yes/no" if len(labels.names) == 2 else "category"
     if len(labels.names) > 2 and _ordered(labels.names):
         kind = "ordered category"
@@ -252,21 +254,21 @@ def _name(group: Sequence[str], usual: str) -> str:
 
 def _number(label: str) -> float | None:
     try:
-        found = float(label)
+        number = float(label)
     except ValueError:
         return None
-    return found if np.isfinite(found) else None
+    return number if np.isfinite(number) else None
 
 
 def _spelt(label: str, known: Mapping[str, int]) -> str | None:
     """Return a known label that is the same but for its case, or the same number."""
     number = _number(label)
-    for one in known:
-        if one.lower() == label.lower() or (number is not None and _number(one) == number):
-            return one
+    for name in known:
+        if name.lower() == label.lower() or (number is not None and _number(name) == number):
+            return name
     sides = [side for side in (YES, NO) if label.lower() in side]
-    if sides and all(one.lower() in (*YES, *NO) for one in known):
-        return next((one for one in known if one.lower() in sides[0]), None)
+    if sides and all(name.lower() in (*YES, *NO) for name in known):
+        return next((name for name in known if name.lower() in sides[0]), None)
     return None
 
 
@@ -282,9 +284,9 @@ def unlabelled_warning(labels: Levels) -> list[str]:
     ]
 
 
-def named_labels(found: Mapping[str, int], settings: ExpertSettings) -> Labels:
+def named_labels(rows: Mapping[str, int], settings: ExpertSettings) -> Labels:
     """Return the classes of the labels that were found."""
-    labels = labels_of(sorted(found), settings.positive)
+    labels = labels_of(sorted(rows), settings.positive)
     return in_order(labels) or labels if settings.target == "ordered" else labels
 
 

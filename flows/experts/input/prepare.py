@@ -102,11 +102,11 @@ def logged_where_better(
     cells, first = np.unique(units.cells, return_index=True)
     if not cells.size or units.label.min() <= 0.0:
         return target
-    at = np.minimum(np.searchsorted(cells, sample.group), cells.size - 1)
-    known = cells[at] == sample.group
+    positions = np.minimum(np.searchsorted(cells, sample.group), cells.size - 1)
+    known = cells[positions] == sample.group
     x = encoded(np.take(sample.x[known], columns, axis=1), encoding.columns)
     x = np.clip(scaled(x, design.centre, design.scale), -FURTHEST, FURTHEST)
-    y, group = units.label[first[at[known]]], units.units.number_of(sample.group[known])
+    y, group = units.label[first[positions[known]]], units.units.number_of(sample.group[known])
     return logged(target, units.label) if predicts_better(x, y, group) else target
 
 
@@ -121,25 +121,25 @@ def predicts_better(x: FloatArray, y: FloatArray, group: IntArray) -> bool:
     design = np.column_stack([x, x**2, np.ones(y.size)])
     fold, logs = part_of(group, FOLDS), np.log(y)
     gain = np.full(y.size, np.nan)
-    for one in range(FOLDS):
-        held = fold == one
-        if held.any() and 2 * np.count_nonzero(~held) > y.size:
-            gain[held] = _log_density(design, logs, held) - _log_density(design, y, held)
-            gain[held] -= logs[held]
+    for k in range(FOLDS):
+        tested = fold == k
+        if tested.any() and 2 * np.count_nonzero(~tested) > y.size:
+            gain[tested] = _log_density(design, logs, tested) - _log_density(design, y, tested)
+            gain[tested] -= logs[tested]
     gain = gain[~np.isnan(gain)]
     error = gain.std() / np.sqrt(max(gain.size, 1))
     return bool(gain.size and gain.mean() > max(LEAST_GAIN, 2.0 * error))
 
 
-def _log_density(design: FloatArray, y: FloatArray, held: BoolArray) -> FloatArray:
+def _log_density(design: FloatArray, y: FloatArray, held_out: BoolArray) -> FloatArray:
     """Return the log density of held-out rows [m] under a ridge regression on the others."""
-    centre, sd = y[~held].mean(), y[~held].std()
-    z, x = (y - centre) / sd, design[~held]
+    centre, sd = y[~held_out].mean(), y[~held_out].std()
+    z, x = (y - centre) / sd, design[~held_out]
     penalised = x.T @ x + np.eye(x.shape[1])
-    weights = np.linalg.solve(penalised, x.T @ z[~held])
+    weights = np.linalg.solve(penalised, x.T @ z[~held_out])
     used = float(np.trace(np.linalg.solve(penalised, x.T @ x)))
-    noise = float(np.sum((z[~held] - x @ weights) ** 2)) / max(len(x) - used, 1.0)
-    away = z[held] - design[held] @ weights
+    noise = float(np.sum((z[~held_out] - x @ weights) ** 2)) / max(len(x) - used, 1.0)
+    away = z[held_out] - design[held_out] @ weights
     return np.asarray(-0.5 * away**2 / noise - 0.5 * np.log(2.0 * np.pi * noise) - np.log(sd))
 
 
@@ -232,19 +232,19 @@ def _choose_columns(
     labels = _read_labels(about, settings)
     indices = [part.index for part in parts]
     named = may_name_groups(seen, every)
-    found = find_units(parts, kinds, every, named, labels, settings, paths, each)
-    units = found.units
+    row_units = find_units(parts, kinds, every, named, labels, settings, paths, each)
+    units = row_units.units
     summed = reduce(add, each(sums_of, indices, kinds, labels, settings, paths))
     copies = 1.0 if summed.sample is None else summed.sample.repeats
     # Of a table that is repeated twice, levels are as rare as in the table.
     rare = round(RARE_BELOW * copies)
     texts = {
         name: why
-        for name, one in summed.levels.items()
-        if name not in settings.include and not one.many
-        if (why := names_rows(name, seen[name], len(one.counts), CATEGORY))
+        for name, content in summed.levels.items()
+        if name not in settings.include and not content.many
+        if (why := names_rows(name, seen[name], len(content.counts), CATEGORY))
     }
-    encoding, said = of_encoding.choose(
+    encoding, warnings = of_encoding.choose(
         kinds, summed.columns, summed.levels, labels, settings, rare, texts
     )
     columns = names_of(encoding.columns)
@@ -257,20 +257,20 @@ def _choose_columns(
     else:
         _refuse_classes(labels.names, summed.classes.tolist())
     weight = about.weights.mean(settings)
-    design, more = choose_scale(columns, sums, summed.classes, settings, weight)
+    design, remarks = choose_scale(columns, sums, summed.classes, settings, weight)
     basis = choose_basis(settings, summed.sample, kinds, encoding, sums, design, units)
     if encoding.target is not None and not encoding.target.count and summed.sample is not None:
-        places = [list(kinds).index(one.name) for one in encoding.columns]
+        places = [list(kinds).index(column.name) for column in encoding.columns]
         target = logged_where_better(
-            encoding.target, summed.sample, places, encoding, design, found
+            encoding.target, summed.sample, places, encoding, design, row_units
         )
         encoding = encoding.model_copy(update={"target": target})
     if copies > 1.0:
-        more += (
+        remarks += (
             f"Every row occurs {copies:.0f} times (or a multiple): each counts 1/{copies:.0f}, "
             "and copies are left out together.",
         )
-    used = [one.name for one in encoding.columns]
+    used = [column.name for column in encoding.columns]
     encoding = encoding.model_copy(
         update={
             "ranges": {
@@ -279,24 +279,28 @@ def _choose_columns(
                 if rule.kind == NUMBER and seen[name].cells
             },
             "groups": alike_columns(summed.sample, [*kinds], encoding),
-            "repeated": found.repeated,
+            "repeated": row_units.repeated,
             "design_effect": units.design_effect,
         }
     )
-    said += [*hold_out_warnings(found), *_say_of_labels(about, labels, encoding, settings)]
+    warnings += [*hold_out_warnings(row_units), *_say_of_labels(about, labels, encoding, settings)]
     label, levels = settings.columns.get(LABEL, LABEL), {**summed.levels}
     read_as, cells = {name: every[name] for name in used}, {label: about.label_cells, **seen}
     if isinstance(labels, Target):
         read_as = {label: labels.rule, **read_as}
     else:
         levels[label] = about.labels
-    said += suggestions(cells, levels, [label, *used], weighs=True)
-    said += [*doubtful_numbers(cells, read_as, settings), *about.weights.said(settings), *more]
+    warnings += suggestions(cells, levels, [label, *used], weighs=True)
+    warnings += [
+        *doubtful_numbers(cells, read_as, settings),
+        *about.weights.said(settings),
+        *remarks,
+    ]
     table = _columns(every, about, summed, labels, reasons, settings)
     notes = (*said_of_units(units, settings), *numbers_in_text(cells, read_as))
     further = float(TEST_FOLDS - 1) if units.folds.size else 0.0  # each has four fifths of the rows
     forms = Forms(encoding, design, basis, copies * units.design_effect)
-    return ChosenColumns(forms, tuple(said), table, notes, further)
+    return ChosenColumns(forms, tuple(warnings), table, notes, further)
 
 
 def _say_of_labels(
@@ -309,11 +313,11 @@ def _say_of_labels(
         return []
     is_logged = encoding.target is not None and encoding.target.logged
     is_chosen = settings.target == "auto" or is_logged
-    said = [number_warning(about.labels, labels.count, is_logged)] if is_chosen else []
+    sentences = [number_warning(about.labels, labels.count, is_logged)] if is_chosen else []
     option = exposure_option(about.seen) if labels.count else ""
     if option:
-        said.append(f"If counts are of more or less time, area or people, name it:{option}.")
-    return said
+        sentences.append(f"If counts are of more or less time, area or people, name it:{option}.")
+    return sentences
 
 
 def _read_labels(about: Contents, settings: ExpertSettings) -> Labels | Target:
@@ -335,19 +339,19 @@ def _columns(
     """Return the table of columns: those that predict, the label, and the weight."""
     theirs = settings.columns
     name = theirs.get(LABEL, LABEL)
-    found = [
+    table = [
         number_read(about.label_cells, name, labels.count)
         if isinstance(labels, Target)
         else label_read(about.labels, labels, name)
     ]
-    found += about.weights.columns(settings)
+    table += about.weights.columns(settings)
     if EXPOSURE in theirs and summed.target is not None:
         mean = f"{summed.target.mean[1]:.4g} in the mean"
-        found.append(ColumnRead(theirs[EXPOSURE], "number", 0, mean, "exposure of the count"))
+        table.append(ColumnRead(theirs[EXPOSURE], "number", 0, mean, "exposure of the count"))
     for name, rule in every.items():
         use = reasons.get(name, USED)
-        found.append(column_read(name, rule, about.seen[name], summed.levels.get(name), use))
-    return tuple(found)
+        table.append(column_read(name, rule, about.seen[name], summed.levels.get(name), use))
+    return tuple(table)
 
 
 def _refuse_classes(names: Sequence[str], rows: Sequence[int]) -> None:

@@ -119,9 +119,9 @@ class Units(State, kind="flows/experts.Units"):
         if fold is None:
             drawn = hashed(names, 3 + 8 * self.seed, 1)[0] < self.share
             return np.asarray(drawn | (keys.time > self.end))
-        at = np.minimum(np.searchsorted(self.fold_names, names), self.fold_names.size - 1)
-        known = (self.fold_names[at] == names) & ~np.isnan(keys.label)
-        return np.asarray(known & (self.folds[at] == fold))
+        positions = np.minimum(np.searchsorted(self.fold_names, names), self.fold_names.size - 1)
+        known = (self.fold_names[positions] == names) & ~np.isnan(keys.label)
+        return np.asarray(known & (self.folds[positions] == fold))
 
     def tested(self, keys: list[RowKeys], settings: ExpertSettings, numeric: bool) -> Units:
         """Return the units with a share of rows to hold out, or with folds that test all rows."""
@@ -136,14 +136,14 @@ class Units(State, kind="flows/experts.Units"):
         share = HELD_OUT if settings.test_share is None and many else settings.test_share
         if share is not None:
             return replace(self, share=share, seed=settings.seed)
-        own, folds = dealt(names[known], label[known], settings.seed, numeric)
-        return replace(self, seed=settings.seed, fold_names=own, folds=folds)
+        fold_names, folds = dealt(names[known], label[known], settings.seed, numeric)
+        return replace(self, seed=settings.seed, fold_names=fold_names, folds=folds)
 
     def _found(self, cells: IntArray, values: IntArray, alone: IntArray) -> IntArray:
         if not self.cells.size:
             return alone
-        at = np.minimum(np.searchsorted(self.cells, cells), self.cells.size - 1)
-        return np.where(self.cells[at] == cells, values[at], alone)
+        positions = np.minimum(np.searchsorted(self.cells, cells), self.cells.size - 1)
+        return np.where(self.cells[positions] == cells, values[positions], alone)
 
 
 def find_units(
@@ -160,23 +160,25 @@ def find_units(
 
     ``columns`` are all, ``kinds`` those of cells, ``named`` those that may name groups.
     """
-    urls = {one.url for part in parts for one in part.slices}
+    urls = {piece.url for part in parts for piece in part.slices}
     # A file that is moved, or written again under another name, has the same rows held out.
     prefix = f"{file_name(*urls)}:" if len(urls) == 1 else ""
     indices = [part.index for part in parts]
-    by = {one: rule for one, rule in columns.items() if one == settings.held_out}
+    by = {name: rule for name, rule in columns.items() if name == settings.held_out}
     _refuse_order(by, columns, settings)
-    kept = each(_keep_keys, indices, kinds, named, labels, prefix, by, paths)
-    every, numeric = [keys for keys, _ in kept], isinstance(labels, Target)
+    results = each(_keep_keys, indices, kinds, named, labels, prefix, by, paths)
+    every, numeric = [keys for keys, _ in results], isinstance(labels, Target)
     units = join_units(every, numeric).tested(every, settings, numeric)
     storage.write_bytes(_url(paths), to_bytes(units))
-    fitted = [~np.isnan(one.label) & ~units.held_out(one) for one in every]
+    fitted = [~np.isnan(keys.label) & ~units.held_out(keys) for keys in every]
     cells, label = (
-        np.concatenate([getattr(one, n)[kept] for one, kept in zip(every, fitted, strict=True)])
+        np.concatenate(
+            [getattr(keys, n)[is_fitted] for keys, is_fitted in zip(every, fitted, strict=True)]
+        )
         for n in ("cells", "label")
     )
-    repeated = "" if units.grouped else _deciding([pairs for _, pairs in kept])
-    labels_in_order = np.concatenate([one.label for one in every])
+    repeated = "" if units.grouped else _deciding([pairs for _, pairs in results])
+    labels_in_order = np.concatenate([keys.label for keys in every])
     alike = neighbours_alike(labels_in_order, numeric)
     return RowUnits(units, cells, label, repeated, alike)
 
@@ -218,18 +220,20 @@ def _keep_keys(
     table = storage.read_table(paths.part("rows", index))
     raw, _ = raw_of(table, kinds)
     keys = keys_of(raw, list(kinds), table, labels, prefix)
-    place: FloatArray = np.arange(float(len(table))) + index * 2.0**32
-    keys = replace(keys, time=raw_of(table, by)[0][:, 0] if by else place)
+    position: FloatArray = np.arange(float(len(table))) + index * 2.0**32
+    keys = replace(keys, time=raw_of(table, by)[0][:, 0] if by else position)
     storage.write_bytes(paths.part("keys", index, "npz"), to_bytes(keys))
     known = ~np.isnan(keys.label)
     places = {name: j for j, name in enumerate(kinds)}
-    found = {}
+    decided = {}
     for name, rule in named.items():
-        own = raw if name in places else raw_of(table, {name: rule})[0]
-        values = own[:, places.get(name, 0)]
-        given = known & ~np.isnan(values)
-        found[name] = Decided.of(values[given], keys.label[given], np.ones(int(given.sum())))
-    return keys, found
+        numbers = raw if name in places else raw_of(table, {name: rule})[0]
+        values = numbers[:, places.get(name, 0)]
+        has_both = known & ~np.isnan(values)
+        decided[name] = Decided.of(
+            values[has_both], keys.label[has_both], np.ones(int(has_both.sum()))
+        )
+    return keys, decided
 
 
 def _refuse_order(
@@ -254,10 +258,10 @@ class Decided:
     @classmethod
     def of(cls, values: FloatArray, label: FloatArray, rows: FloatArray) -> Decided | None:
         """Count the rows of each value; None where one has two labels."""
-        own, first, of = np.unique(values, return_index=True, return_inverse=True)
-        if (label != label[first][of]).any():
+        distinct, first, number = np.unique(values, return_index=True, return_inverse=True)
+        if (label != label[first][number]).any():
             return None
-        return cls(own, label[first], np.bincount(of, rows, own.size).astype(float))
+        return cls(distinct, label[first], np.bincount(number, rows, distinct.size).astype(float))
 
     def names_groups(self, by_name: bool) -> bool:
         """Whether the labels are decided by no chance, nor by the size of the values."""
@@ -278,16 +282,16 @@ def may_name_groups(seen: Mapping[str, Seen], rules: Mapping[str, Rule]) -> dict
 
 def _deciding(parts: Sequence[Mapping[str, Decided | None]]) -> str:
     """Return the column of the most values with one label each, in all partitions."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for name in parts[0] if parts else ():
-        some = [one for part in parts if (one := part[name]) is not None]
-        if len(some) < len(parts):
+        decided = [of_part for part in parts if (of_part := part[name]) is not None]
+        if len(decided) < len(parts):
             continue
         columns = ("values", "label", "rows")
-        every = Decided.of(*(np.concatenate([getattr(p, c) for p in some]) for c in columns))
+        every = Decided.of(*(np.concatenate([getattr(p, c) for p in decided]) for c in columns))
         if every is not None and every.names_groups(looks_like_id(name)):
-            found[name] = every.values.size
-    return max(found, key=lambda name: found[name], default="")
+            sizes[name] = every.values.size
+    return max(sizes, key=lambda name: sizes[name], default="")
 
 
 def keys_of(
@@ -301,41 +305,41 @@ def keys_of(
 
     What names have before ``prefix`` ends is left out.
     """
-    given = table[LABEL].combine_chunks()
+    label_cells = table[LABEL].combine_chunks()
     if isinstance(labels, Target):
-        label = labels.values(given)[0]
+        label = labels.values(label_cells)[0]
     else:
-        codes = labels.of_rows(given)
+        codes = labels.of_rows(label_cells)
         label = np.where(codes < 0, np.nan, codes)
     cells = np.column_stack([raw[:, np.argsort(np.array(columns))], *exposures_in(table)])
-    names = digests_of([one.removeprefix(prefix) for one in table[ID].to_pylist()])
+    names = digests_of([name.removeprefix(prefix) for name in table[ID].to_pylist()])
     if GROUP not in table.column_names:
         return RowKeys(cell_keys(cells), names, names, label, np.zeros(len(label)))
-    of = table[GROUP].to_pylist()
-    groups = digests_of([one or "" for one in of])
+    group_cells = table[GROUP].to_pylist()
+    groups = digests_of([cell or "" for cell in group_cells])
     # Rows of two groups are no copies: few columns would make one unit of all groups.
     keys = cell_keys(np.column_stack([cells, (groups >> 11).astype(np.float64)]))
-    own = np.where([one is None for one in of], names, groups)
-    return RowKeys(keys, names, own, label, np.zeros(len(label)))
+    group = np.where([cell is None for cell in group_cells], names, groups)
+    return RowKeys(keys, names, group, label, np.zeros(len(label)))
 
 
 def read_names(paths: RunPaths, index: int, settings: ExpertSettings) -> pa.Table:
     """Return a partition's rows with names and labels, and their groups and exposures if given."""
-    given = [name for name in (GROUP, EXPOSURE) if name in settings.columns]
-    return storage.read_table(paths.part("rows", index), [ID, LABEL, *given])
+    present = [name for name in (GROUP, EXPOSURE) if name in settings.columns]
+    return storage.read_table(paths.part("rows", index), [ID, LABEL, *present])
 
 
-def hold_out_warnings(found: RowUnits) -> list[str]:
+def hold_out_warnings(row_units: RowUnits) -> list[str]:
     """Say why figures on rows that are held out at random may be too good."""
-    if not found.repeated:
-        least = max(ALIKE, BEYOND_CHANCE / np.sqrt(max(found.label.size, 1)))
-        if found.units.grouped or np.isfinite(found.units.end) or found.alike < least:
+    if not row_units.repeated:
+        least = max(ALIKE, BEYOND_CHANCE / np.sqrt(max(row_units.label.size, 1)))
+        if row_units.units.grouped or np.isfinite(row_units.units.end) or row_units.alike < least:
             return []
         return [
-            f"Labels of neighbouring rows are alike (correlation {found.alike:.2f}). If in "
+            f"Labels of neighbouring rows are alike (correlation {row_units.alike:.2f}). If in "
             "order of time, --set held_out=last tests later ones."
         ]
-    name = found.repeated
+    name = row_units.repeated
     return [
         f"The rows of each value of {name} have one label. If {name} names what rows are of, "
         f"--column {shlex.quote(f'group={name}')} leaves them out together; else figures are "
@@ -345,21 +349,21 @@ def hold_out_warnings(found: RowUnits) -> list[str]:
 
 def said_of_units(units: Units, settings: ExpertSettings) -> list[str]:
     """Say how many rows are held out together, and why."""
-    said = []
+    notes = []
     if settings.held_out:
         last = "rows" if settings.held_out == ORDER else settings.held_out
-        said.append(f"held out: last {last}")
+        notes.append(f"held out: last {last}")
     if units.grouped:
         name = settings.columns[GROUP]
         text = f"rows of one {name} are left out together: {units.grouped:,} groups"
         if units.design_effect > 1.05:
             text += f"; as their labels are alike, each row counts 1/{units.design_effect:.3g}"
-        said.append(text)
+        notes.append(text)
     if units.copies:
-        said.append(
+        notes.append(
             f"rows with copies (label and all columns), left out together: {units.copies:,}"
         )
-    return said
+    return notes
 
 
 def join_units(parts: Sequence[RowKeys], numeric: bool) -> Units:
@@ -379,9 +383,9 @@ def join_units(parts: Sequence[RowKeys], numeric: bool) -> Units:
         if not are_copies(cell[known], label[known]):
             return Units(_none(), _none(), _none(), copies=0, grouped=0)
     else:
-        _, of = np.unique(group, return_inverse=True)
-        links = coo_array((np.ones(n), (of, cell + n)), shape=(2 * n, 2 * n))
-        unit = connected_components(links, directed=False)[1][of]
+        _, group_number = np.unique(group, return_inverse=True)
+        links = coo_array((np.ones(n), (group_number, cell + n)), shape=(2 * n, 2 * n))
+        unit = connected_components(links, directed=False)[1][group_number]
         grouped = len(np.unique(group[group != names]))
         known = ~np.isnan(label)
         effect = design_effect(unit[known], label[known], numeric)

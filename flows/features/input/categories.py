@@ -78,8 +78,8 @@ class Column:
             return None
         numbers = numbers_of(self.ordered) or []
         rising = numbers if numbers == sorted(numbers) else []
-        at = dict(zip(self.ordered, rising or range(1, len(self.ordered) + 1), strict=True))
-        return np.array([at[level] for level in self.levels], np.float64)
+        point_of = dict(zip(self.ordered, rising or range(1, len(self.ordered) + 1), strict=True))
+        return np.array([point_of[level] for level in self.levels], np.float64)
 
     @property
     def places(self) -> dict[str, int]:
@@ -106,8 +106,8 @@ def classes_of(values: FloatArray, cuts: Sequence[float]) -> pa.Array:
     ends = [f"{cut:.6g}" for cut in cuts]
     inner = [f"{low} to {high}" for low, high in itertools.pairwise(ends)]
     names = np.array([f"below {ends[0]}", *inner, f"{ends[-1]} and above"])
-    place = np.searchsorted(np.asarray(cuts), values, side="right")
-    return pa.array(names[place], pa.string(), mask=np.isnan(values))
+    position = np.searchsorted(np.asarray(cuts), values, side="right")
+    return pa.array(names[position], pa.string(), mask=np.isnan(values))
 
 
 def halve(column: Column, cut: int) -> Column:
@@ -124,7 +124,7 @@ def halve(column: Column, cut: int) -> Column:
     for half in (column.ordered[:cut], column.ordered[cut:]):
         name = half[0] if len(half) == 1 else f"{half[0]} to {half[-1]}"
         halves |= dict.fromkeys(half, name)
-        sums[name] = sum(counts[one] for one in half), sum(weights[one] for one in half)
+        sums[name] = sum(counts[level] for level in half), sum(weights[level] for level in half)
     levels = sorted(sums, key=lambda name: (-sums[name][0], name))
     return replace(
         column,
@@ -196,14 +196,14 @@ def encode(columns: Mapping[str, pa.Array], known: Sequence[Column]) -> Encoded:
     for column in known:
         cells = column.texts(columns[column.source]).dictionary_encode()
         names = cells.dictionary.to_pylist()
-        at = cells.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
-        own = match_levels(names, column.places)
-        code_of = [column.places[own[name]] if name in own else MISSING for name in names]
-        codes.append(np.array([*code_of, MISSING], np.int64)[at])
-        count = np.bincount(at, minlength=len(names) + 1).tolist()
+        indices = cells.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
+        matched = match_levels(names, column.places)
+        code_of = [column.places[matched[name]] if name in matched else MISSING for name in names]
+        codes.append(np.array([*code_of, MISSING], np.int64)[indices])
+        count = np.bincount(indices, minlength=len(names) + 1).tolist()
         for name, cells_of in zip(names, count, strict=False):
-            if name not in own:
+            if name not in matched:
                 unknown.setdefault(column.name, {})[name] = cells_of
-            elif own[name] != name:
+            elif matched[name] != name:
                 respelt.setdefault(column.name, {})[name] = cells_of
     return Encoded(np.stack(codes, axis=1), unknown, respelt)

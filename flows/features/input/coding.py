@@ -90,35 +90,35 @@ def code_parts(
     """Find the categories of every column and code every partition."""
     urls = [paths.part("about", part.index, "json") for part in parts]
     about = [json_files.read(url, AboutCells) for url in urls]
-    levels = bounded(merge_levels([one.levels for one in about]))
-    contents = reduce(add, (one.contents for one in about))
+    levels = bounded(merge_levels([part.levels for part in about]))
+    contents = reduce(add, (part.contents for part in about))
     seen, weights = contents.seen, contents.weights
     indices = [part.index for part in parts]
-    firsts = np.concatenate([[0], np.cumsum([one.rows for one in about])]).tolist()
+    firsts = np.concatenate([[0], np.cumsum([part.rows for part in about])]).tolist()
     numbered = list(zip(indices, firsts[:-1], strict=True))
     table: tuple[ColumnRead, ...] = ()
     notes: list[str] = []
     answers: dict[str, dict[str, int]] = {}
     mean_weight = weights.mean(settings)
     if fitted is None:
-        found = columns_of(seen, levels, settings, partial(_numbers_of, indices, paths, each))
-        kept, found = compare_columns(found, each(_survey, numbered, found.kept, paths))
-        warnings = [*found.warnings, *_lowered(weights.rows, settings), *weights.said(settings)]
-        table = (*weights.columns(settings), *found.table)
-        rules = {column.name: column.rule for column in kept if not column.question}
+        chosen = columns_of(seen, levels, settings, partial(_numbers_of, indices, paths, each))
+        columns, chosen = compare_columns(chosen, each(_survey, numbered, chosen.kept, paths))
+        warnings = [*chosen.warnings, *_lowered(weights.rows, settings), *weights.said(settings)]
+        table = (*weights.columns(settings), *chosen.table)
+        rules = {column.name: column.rule for column in columns if not column.question}
         notes = numbers_in_text(seen, rules)
         warnings += doubtful_numbers(seen, rules, settings)
     else:
-        (kept, answers), warnings = _known(fitted, levels), []
-    json_files.write(paths.kept(FILE, work=True), Dictionary(columns=kept))
+        (columns, answers), warnings = _known(fitted, levels), []
+    json_files.write(paths.kept(FILE, work=True), Dictionary(columns=columns))
     built = each(_build, numbered, settings, paths, mean_weight)
     warnings += [
         f"{name}: categories that the fit never saw are left out: {listed(texts, 5)}."
-        for name, texts in _sum_counts([answers, *(one.unknown for one in built)]).items()
+        for name, texts in _sum_counts([answers, *(part.unknown for part in built)]).items()
         if texts
     ]
-    warnings += _on_respelt([one.respelt for one in built])
-    empty = [name for one in built for name in one.empty]
+    warnings += _on_respelt([part.respelt for part in built])
+    empty = [name for part in built for name in part.empty]
     if len(empty) == firsts[-1]:
         raise InputError.of(
             file="the data",
@@ -134,7 +134,7 @@ def code_parts(
         cause="Delete blank rows, or fill the columns that are used",
     )
     return Prepared(
-        tuple(one.url for one in built),
+        tuple(part.url for part in built),
         FeatureBatch,
         tuple(warnings),
         (dropped,),
@@ -147,8 +147,8 @@ def _numbers_of(
     indices: Sequence[int], paths: RunPaths, each: Each, name: str, rule: Rule
 ) -> FloatArray:
     """Return some numbers of a column: those of the same rows for any partitioning."""
-    found = each(_sample, indices, name, rule, paths)
-    key, values = (np.concatenate([one[i] for one in found]) for i in (0, 1))
+    samples = each(_sample, indices, name, rule, paths)
+    key, values = (np.concatenate([sample[i] for sample in samples]) for i in (0, 1))
     return np.asarray(values[np.argsort(key, kind="stable")[:SAMPLED]])
 
 
@@ -159,8 +159,8 @@ def _sample(index: int, name: str, rule: Rule, paths: RunPaths) -> tuple[IntArra
     table = storage.read_table(paths.part("cells", index), [ID, f"c.{name}"])
     values = mixed.numbers(cells_of(table, name), rule)[0]
     key = digests_of(table[ID].cast(pa.string()).to_pylist())
-    given = np.flatnonzero(~np.isnan(values))
-    first = given[np.argsort(key[given], kind="stable")[:SAMPLED]]
+    known = np.flatnonzero(~np.isnan(values))
+    first = known[np.argsort(key[known], kind="stable")[:SAMPLED]]
     return key[first], values[first]
 
 
@@ -168,8 +168,8 @@ def _survey(numbered: tuple[int, int], columns: Sequence[Column], paths: RunPath
     """Compare the columns of a partition with each other."""
     index, first = numbered
     table = storage.read_table(paths.part("cells", index))
-    found = encode({c.source: cells_of(table, c.source) for c in columns}, columns)
-    return survey_codes(found.codes, [len(c.levels) for c in columns], first, _weights(table))
+    encoded = encode({c.source: cells_of(table, c.source) for c in columns}, columns)
+    return survey_codes(encoded.codes, [len(c.levels) for c in columns], first, _weights(table))
 
 
 def read_dictionary(paths: RunPaths, work: bool = True) -> list[Column]:
@@ -178,8 +178,8 @@ def read_dictionary(paths: RunPaths, work: bool = True) -> list[Column]:
 
 
 def _weights(table: pa.Table) -> FloatArray:
-    found: FloatArray = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
-    return found
+    weights: FloatArray = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
+    return weights
 
 
 def _lowered(rows: int, settings: FeatureSettings) -> list[str]:
@@ -194,38 +194,38 @@ def _lowered(rows: int, settings: FeatureSettings) -> list[str]:
 
 
 def _known(
-    fitted: RunPaths, found: Mapping[str, Levels]
+    fitted: RunPaths, levels: Mapping[str, Levels]
 ) -> tuple[list[Column], dict[str, dict[str, int]]]:
     """Return the fit's columns, and new answers where cells hold several.
 
     New data must have these columns, with some of their categories or answers.
     """
-    kept = read_dictionary(fitted, work=False)
-    sources = {column.source: column for column in kept}
-    if lacks := missing_columns("features", list(sources), list(found)):
+    columns = read_dictionary(fitted, work=False)
+    sources = {column.source: column for column in columns}
+    if lacks := missing_columns("features", list(sources), list(levels)):
         raise lacks
-    given = {
-        name: part_counts(found[name].counts, column.rule)
+    new_counts = {
+        name: part_counts(levels[name].counts, column.rule)
         if column.question
-        else recoded(found[name], column.rule, column.cuts).counts
+        else recoded(levels[name], column.rule, column.cuts).counts
         for name, column in sources.items()
     }
     known = {name: column.rule.others or column.places for name, column in sources.items()}
-    if foreign := foreign_columns(given, known):
+    if foreign := foreign_columns(new_counts, known):
         raise InputError(
             [
                 Fault(
                     "the new data",
                     f"categories of the fit, such as {_quoted(known[name])}",
-                    _quoted(given[name]),
+                    _quoted(new_counts[name]),
                     name,
                     remedy="write these cells as in the fit, or leave them blank",
                 )
                 for name in foreign
             ]
         )
-    answers = {name: given[name] for name, column in sources.items() if column.question}
-    return kept, {name: new_levels(counts, known[name]) for name, counts in answers.items()}
+    answers = {name: new_counts[name] for name, column in sources.items() if column.question}
+    return columns, {name: new_levels(counts, known[name]) for name, counts in answers.items()}
 
 
 def _quoted(levels: Iterable[str]) -> str:
@@ -243,10 +243,10 @@ def _sum_counts(parts: Sequence[Mapping[str, Mapping[str, int]]]) -> dict[str, l
 
 def _on_respelt(parts: Sequence[Mapping[str, Mapping[str, int]]]) -> list[str]:
     """Say which cells were read as categories that differ by case or blanks."""
-    found = [f"{name} ({listed(texts, 3)})" for name, texts in _sum_counts(parts).items()]
-    if not found:
+    cells = [f"{name} ({listed(texts, 3)})" for name, texts in _sum_counts(parts).items()]
+    if not cells:
         return []
-    return [f"Cells that differ by case or blanks are the fit's categories: {listed(found, 5)}."]
+    return [f"Cells that differ by case or blanks are the fit's categories: {listed(cells, 5)}."]
 
 
 @dataclass(frozen=True)
@@ -266,54 +266,56 @@ def _build(
     index, first = numbered
     columns = read_dictionary(paths)
     table = storage.read_table(paths.part("cells", index))
-    found = encode({c.source: cells_of(table, c.source) for c in columns}, columns)
-    codes = found.codes
-    given = (codes >= 0).any(axis=1)
+    encoded = encode({c.source: cells_of(table, c.source) for c in columns}, columns)
+    codes = encoded.codes
+    has_cell = (codes >= 0).any(axis=1)
     names = table.select([ID])
-    empty = names.filter(pa.array(~given))[ID].to_pylist()
-    storage.write_table(paths.part("names", index), names.filter(pa.array(given)))
+    empty = names.filter(pa.array(~has_cell))[ID].to_pylist()
+    storage.write_table(paths.part("names", index), names.filter(pa.array(has_cell)))
     levels = np.array([len(c.levels) for c in columns])
     batch = feature_batch(
-        codes[given],
+        codes[has_cell],
         levels,
-        np.arange(first, first + len(codes))[given],
+        np.arange(first, first + len(codes))[has_cell],
         grouped=settings.group,
-        weight=_weights(table)[given] / mean_weight,
+        weight=_weights(table)[has_cell] / mean_weight,
     )
     url = paths.part("partitions", index, "npz")
     storage.write_bytes(url, to_bytes(batch))
-    return Built(url, found.unknown, found.respelt, [str(name) for name in empty])
+    return Built(url, encoded.unknown, encoded.respelt, [str(name) for name in empty])
 
 
-def skipped_cells(found: RowFindings, batch: FeatureBatch, columns: Sequence[Column]) -> BoolArray:
+def skipped_cells(
+    findings: RowFindings, batch: FeatureBatch, columns: Sequence[Column]
+) -> BoolArray:
     """Return which missing cells [M] belong to questions that an answer of the row skipped."""
     names = [column.name for column in columns]
-    codes = batch.codes[batch.row_of[found.rows]]
-    skipped = np.zeros(len(found.rows), bool)
+    codes = batch.codes[batch.row_of[findings.rows]]
+    skipped = np.zeros(len(findings.rows), bool)
     for d, column in enumerate(columns):
         if column.structural is None or column.structural[0] not in names:
             continue
         gate = names.index(column.structural[0])
         answers = [columns[gate].levels.index(name) for name in column.structural[1]]
-        skipped |= (found.columns == d) & np.isin(codes[:, gate], answers)
+        skipped |= (findings.columns == d) & np.isin(codes[:, gate], answers)
     return skipped
 
 
-def imputed_table(found: RowFindings, ids: Any, columns: Sequence[Column]) -> pa.Table:
+def imputed_table(findings: RowFindings, ids: Any, columns: Sequence[Column]) -> pa.Table:
     """Make one line of each category of each missing cell."""
     sizes = np.array([len(c.levels) for c in columns])
-    take = np.arange(found.cells.shape[1]) < sizes[found.columns, None]
+    take = np.arange(findings.cells.shape[1]) < sizes[findings.columns, None]
     cell, category = np.nonzero(take)
-    best = found.cells.argmax(1)
-    names = [columns[d] for d in found.columns[cell].tolist()]
+    best = findings.cells.argmax(1)
+    names = [columns[d] for d in findings.columns[cell].tolist()]
     return pa.table(
         [
-            ids.take(pa.array(found.rows[cell])).cast(pa.string()),
+            ids.take(pa.array(findings.rows[cell])).cast(pa.string()),
             pa.array([c.name for c in names], pa.string()),
             pa.array(
                 [c.levels[r] for c, r in zip(names, category.tolist(), strict=True)], pa.string()
             ),
-            pa.array(found.cells[cell, category]),
+            pa.array(findings.cells[cell, category]),
             pa.array(best[cell] == category),
         ],
         schema=IMPUTED.arrow,
@@ -330,15 +332,15 @@ def weight_table(fit: Reported, columns: Sequence[Column]) -> pa.Table:
         unit = 0
         for column, p in zip(columns, profiles, strict=True):
             n = len(column.levels)
-            own = slice(unit, unit + n - 1)  # the first category has no weight
+            span = slice(unit, unit + n - 1)  # the first category has no weight
             share = np.array(column.weights) / max(sum(column.weights), 1e-300)
             ratio = np.divide(p[:n], share, out=np.full(n, np.nan), where=share > 0.0)
             values = [
                 [column.name] * n,
                 list(column.levels),
                 [k] * n,
-                [None, *mean[own, k]],
-                [None, *sd[own, k]],
+                [None, *mean[span, k]],
+                [None, *sd[span, k]],
                 p[:n],
                 ratio,
             ]

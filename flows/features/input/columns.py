@@ -58,11 +58,11 @@ NO_COLUMN = "none"
 def faults_of_fit(files: Sequence[InputFile], checked: Sequence[CheckedColumns]) -> list[Fault]:
     """List the columns that cannot be read."""
     settings: FeatureSettings = checked[0].settings
-    seen = merge_seen([one.about.contents.seen for one in checked])
+    seen = merge_seen([of_file.about.contents.seen for of_file in checked])
     orders = words_by_column(settings.ordered)
     named = {
         "categories": settings.categories,
-        "ordered": [one for one in (*orders[""], *orders) if one not in ("", NO_COLUMN)],
+        "ordered": [name for name in (*orders[""], *orders) if name not in ("", NO_COLUMN)],
         "missing": settings.missing_columns(),
     }
     faults = [
@@ -131,56 +131,56 @@ def columns_of(
         rules_of(seen, settings)[0], seen, levels, settings.categories, least, most
     )
     rules, seen, levels = split.rules, split.seen, split.levels
-    kept: list[Column] = []
+    columns: list[Column] = []
     reasons: dict[str, Reason] = {}
     shown: dict[str, Levels] = {}
     for name, rule in rules.items():
-        found = recoded(levels[name], rule) if not levels[name].many else levels[name]
+        answers = recoded(levels[name], rule) if not levels[name].many else levels[name]
         cuts: tuple[float, ...] = ()
         wanted = name in settings.include or name in settings.categories
-        why = why_left_out(name, rule, seen[name], found, wanted)
-        measured = is_measured(seen[name], found, rule)
+        why = why_left_out(name, rule, seen[name], answers, wanted)
+        measured = is_measured(seen[name], answers, rule)
         if measured and settings.bins and not why:
             cuts = cuts_of(numbers_of(name, rule), settings.bins)
-            found = found if levels[name].many else recoded(levels[name], rule, cuts)
+            answers = answers if levels[name].many else recoded(levels[name], rule, cuts)
             why = None if cuts else Reason("other", "one value")
             rule = replace(rule, remark=_with(rule.remark, f"cut into {len(cuts) + 1} classes"))
         elif measured and not why:
             why = why_measured(rule)
-        shown[name] = found
-        if cuts and found.many:  # classes of many values are counted once more, in the survey
-            found = Levels(dict.fromkeys(_names_of_classes(cuts), 1), found.missing)
+        shown[name] = answers
+        if cuts and answers.many:  # classes of many values are counted once more, in the survey
+            answers = Levels(dict.fromkeys(_names_of_classes(cuts), 1), answers.missing)
         if why:
             reasons[name] = why
             continue
-        scale = _scale(name, found, seen[name], settings, cuts)
-        column = order_levels(name, found, 0 if scale else least, most)
+        scale = _scale(name, answers, seen[name], settings, cuts)
+        column = order_levels(name, answers, 0 if scale else least, most)
         if scale is not None and not column.joined:
             column = replace(column, ordered=scale.levels, scale=scale.kind)
             if not cuts:
                 ends = f"{scale.levels[0]} to {scale.levels[-1]}"
                 rule = replace(rule, remark=_with(rule.remark, ends))
-        kept.append(replace(column, rule=rule, cuts=cuts, question=split.source.get(name, "")))
+        columns.append(replace(column, rule=rule, cuts=cuts, question=split.source.get(name, "")))
         rules[name] = rule
     _refuse_long({name: shown[name] for name in rules}, reasons, settings)
-    if not kept:
+    if not columns:
         _refuse(reasons)
-    ordered = {column.name for column in kept if column.ordered}
+    ordered = {column.name for column in columns if column.ordered}
     table = [
         _shown_as(name, rule, seen[name], shown[name], reasons.get(name), name in ordered)
         for name, rule in rules.items()
     ]
-    used_names = [column.name for column in kept]
-    kept = [
+    used_names = [column.name for column in columns]
+    columns = [
         replace(column, label=name)
-        for column, name in zip(kept, shown_names(used_names), strict=True)
+        for column, name in zip(columns, shown_names(used_names), strict=True)
     ]
     warnings = [
         *map(split.in_words, split.several),
         *_on_repeated(reasons, shown),
         *_on_measured(reasons),
-        *_on_rare(kept, settings),
-        *_on_zeros(kept),
+        *_on_rare(columns, settings),
+        *_on_zeros(columns),
     ]
     warnings += suggestions(
         seen,
@@ -189,7 +189,7 @@ def columns_of(
         [name for name in reasons if rules[name].kind == NUMBER],
         weighs=True,
     )
-    return FoundColumns(tuple(kept), reasons, tuple(table), tuple(warnings))
+    return FoundColumns(tuple(columns), reasons, tuple(table), tuple(warnings))
 
 
 def _shown_as(
@@ -204,20 +204,20 @@ def _shown_as(
 
 
 def _scale(
-    name: str, found: Levels, seen: Seen, settings: FeatureSettings, cuts: Sequence[float]
+    name: str, answers: Levels, seen: Seen, settings: FeatureSettings, cuts: Sequence[float]
 ) -> Scale | None:
     """Return the order of a column's answers; None where they have none, or shall have none."""
     if cuts:
-        return Scale(NUMBERS, tuple(c for c in _names_of_classes(cuts) if c in found.counts))
+        return Scale(NUMBERS, tuple(c for c in _names_of_classes(cuts) if c in answers.counts))
     orders = words_by_column(settings.ordered)
-    levels, order = list(found.counts), orders.get(name, seen.order)
+    levels, order = list(answers.counts), orders.get(name, seen.order)
     wanted = name in (*orders[""], *orders)
     if orders[""] and not wanted:
         return None
     scale = None if name in orders else scale_of(levels, 2 if wanted else LEAST)
     if set(levels) <= set(order):  # the user or the file says so
         kind = NUMBERS if scale is None else scale.kind
-        return Scale(kind, tuple(level for level in order if level in found.counts))
+        return Scale(kind, tuple(level for level in order if level in answers.counts))
     if name in orders[""] and scale is None and (numbers := numbers_of(levels)) is not None:
         scale = Scale(NUMBERS, tuple(levels[i] for i in np.argsort(numbers)))
     if wanted and scale is None:
@@ -231,8 +231,8 @@ def _scale(
     return scale
 
 
-def _with(remark: str, more: str) -> str:
-    return f"{remark}, {more}" if remark else more
+def _with(remark: str, added: str) -> str:
+    return f"{remark}, {added}" if remark else added
 
 
 def _names_of_classes(cuts: Sequence[float]) -> list[str]:
@@ -249,8 +249,8 @@ def cuts_of(values: FloatArray, bins: int) -> tuple[float, ...]:
     if not values.size or bins < 2:
         return ()
     ordered = np.sort(values)
-    place = np.arange(1, bins) * len(ordered) // bins
-    cuts = np.unique(ordered[place])
+    positions = np.arange(1, bins) * len(ordered) // bins
+    cuts = np.unique(ordered[positions])
     cuts = cuts[cuts > ordered[0]]
     if not cuts.size and ordered[-1] > ordered[0]:
         cuts = ordered[ordered > ordered[0]][:1]
@@ -276,15 +276,15 @@ def _refuse(reasons: Mapping[str, Reason]) -> None:
 
 def _on_repeated(reasons: Mapping[str, Reason], levels: Mapping[str, Levels]) -> list[str]:
     """Say which ids have several rows, which count as if they were of several respondents."""
-    found = [
+    repeated = [
         f"{name} has {len(levels[name].counts):,} in {sum(levels[name].counts.values()):,} rows"
         for name, why in reasons.items()
         if why.kind == "repeated ids" and levels[name].counts
     ]
-    if not found:
+    if not repeated:
         return []
     return [
-        f"Ids repeat: {listed(found)}. Their rows count as independent, so intervals are too "
+        f"Ids repeat: {listed(repeated)}. Their rows count as independent, so intervals are too "
         "narrow; give one row of each."
     ]
 
@@ -293,10 +293,10 @@ def _refuse_long(
     levels: Mapping[str, Levels], reasons: Mapping[str, Reason], settings: FeatureSettings
 ) -> None:
     """Refuse a table in the long format, of one row an answer."""
-    found = long_format(levels, reasons)
-    if not found or found[1] in (*settings.include, *settings.categories):
+    roles = long_format(levels, reasons)
+    if not roles or roles[1] in (*settings.include, *settings.categories):
         return
-    ids, question, answer = found
+    ids, question, answer = roles
     ids, answer = ids or "the one who answers", answer or "the answers"
     raise InputError.of(
         file="the data",
@@ -324,24 +324,24 @@ def _on_measured(reasons: Mapping[str, Reason]) -> list[str]:
 ODD_SCALES = (5, 7)
 
 
-def _on_zeros(kept: Sequence[Column]) -> list[str]:
+def _on_zeros(columns: Sequence[Column]) -> list[str]:
     """Say which scales from 1 on have a 0 as well, which may be a code of missing cells."""
     highest = {
         column.name: len(column.levels) - 1
-        for column in kept
+        for column in columns
         if set(column.levels) == {str(point) for point in range(len(column.levels))}
     }
     from_one = {
         len(column.levels)
-        for column in kept
+        for column in columns
         if set(column.levels) == {str(point + 1) for point in range(len(column.levels))}
     }
-    odd = [c for c in kept if highest.get(c.name, 0) in {*ODD_SCALES, *(from_one - {1, 2})}]
+    odd = [c for c in columns if highest.get(c.name, 0) in {*ODD_SCALES, *(from_one - {1, 2})}]
     if not odd:
         return []
     cells = sum(column.counts[column.levels.index("0")] for column in odd)
     names = listed([column.name for column in odd], 8)
-    other = [c.name for c in kept if c not in odd and {"0", "no"} & set(c.levels)]
+    other = [c.name for c in columns if c not in odd and {"0", "no"} & set(c.levels)]
     remedy = f"leave these cells blank, as 0 is an answer of {listed(other, 4)}"
     return [
         f"These look like codes of missing cells, and are read as values: 0 ({cells:,} cells in "
@@ -349,71 +349,72 @@ def _on_zeros(kept: Sequence[Column]) -> list[str]:
     ]
 
 
-def _on_rare(kept: Sequence[Column], settings: FeatureSettings) -> list[str]:
-    joined = [c for c in kept if c.joined]
+def _on_rare(columns: Sequence[Column], settings: FeatureSettings) -> list[str]:
+    joined = [c for c in columns if c.joined]
     if not joined:
         return []
-    said = listed([f"{c.name} ({len(c.joined):,})" for c in joined])
+    names = listed([f"{c.name} ({len(c.joined):,})" for c in joined])
     where = "1 column" if len(joined) == 1 else f"{len(joined)} columns"
     return [
         f"Rare categories (fewer cells than rare_below = {settings.rare_below}, or beyond "
-        f"max_levels = {settings.max_levels}) were joined into {RARE} in {where}: {said}."
+        f"max_levels = {settings.max_levels}) were joined into {RARE} in {where}: {names}."
     ]
 
 
 def compare_columns(
-    found: FoundColumns, surveys: Sequence[Survey]
+    chosen: FoundColumns, surveys: Sequence[Survey]
 ) -> tuple[list[Column], FoundColumns]:
     """Leave out repeated columns; say which gaps have a reason and which columns exclude others."""
     total = surveys[0]
-    for one in surveys[1:]:
-        total = total + one
+    for survey in surveys[1:]:
+        total = total + survey
     first: dict[int, str] = {}
-    reasons = dict(found.reasons)
-    for column, key in zip(found.kept, total.prints.tolist(), strict=True):
+    reasons = dict(chosen.reasons)
+    for column, key in zip(chosen.kept, total.prints.tolist(), strict=True):
         before = first.setdefault(key, column.name)
         if before != column.name:
             reasons[column.name] = Reason("copy", f"the same cells as {before}")
-    warnings = list(found.warnings)
-    bounds = np.concatenate([[0], np.cumsum([len(c.levels) for c in found.kept])])
-    kept = [
+    warnings = list(chosen.warnings)
+    bounds = np.concatenate([[0], np.cumsum([len(c.levels) for c in chosen.kept])])
+    columns = [
         replace(column, weights=tuple(total.weights[i:j].tolist()))
-        for column, (i, j) in zip(found.kept, pairwise(bounds), strict=True)
+        for column, (i, j) in zip(chosen.kept, pairwise(bounds), strict=True)
     ]
     if total.cells.size:
-        kept = [
-            replace(column, structural=reason_of_gaps(d, found.kept, bounds, total))
-            for d, column in enumerate(kept)
+        columns = [
+            replace(column, structural=reason_of_gaps(d, chosen.kept, bounds, total))
+            for d, column in enumerate(columns)
         ]
-        warnings += _on_structural(kept)
-        warnings += _on_exclusive(found.kept, bounds, total, reasons)
+        warnings += _on_structural(columns)
+        warnings += _on_exclusive(chosen.kept, bounds, total, reasons)
     twice = [f"{name} ({why})" for name, why in reasons.items() if why.kind == "copy"]
     if twice:
         warnings.append(f"Repeated columns are used once: {listed(twice)}.")
     table = tuple(
         ColumnRead.of(
-            one.name, one.read_as, one.missing, one.holds, reasons.get(one.name, one.used)
+            row.name, row.read_as, row.missing, row.holds, reasons.get(row.name, row.used)
         )
-        for one in found.table
+        for row in chosen.table
     )
-    kept = [column for column in kept if column.name not in reasons]
-    if halved := _few_a_row(kept, total):
+    columns = [column for column in columns if column.name not in reasons]
+    if halved := _few_a_row(columns, total):
         warnings.append(
             f"Rows answer few columns, so scales are joined to two halves: {listed(halved)}."
         )
-        place = {
-            c.name: slice(i, j) for c, (i, j) in zip(found.kept, pairwise(bounds), strict=True)
+        span_of = {
+            c.name: slice(i, j) for c, (i, j) in zip(chosen.kept, pairwise(bounds), strict=True)
         }
         joint = total.pairs.astype(np.float64)
         cuts = {
-            one.name: best_cut(
-                one, [(c, joint[place[one.name], place[c.name]]) for c in kept if c != one]
+            column.name: best_cut(
+                column,
+                [(c, joint[span_of[column.name], span_of[c.name]]) for c in columns if c != column],
             )
-            for one in kept
-            if one.name in halved
+            for column in columns
+            if column.name in halved
         }
-        kept = [halve(c, cuts[c.name]) if c.name in cuts else c for c in kept]
-    return kept, FoundColumns(tuple(kept), reasons, table, tuple(warnings))
+        columns = [halve(c, cuts[c.name]) if c.name in cuts else c for c in columns]
+    return columns, FoundColumns(tuple(columns), reasons, table, tuple(warnings))
 
 
 # Share of missing cells from which on it matters that rows answer few columns.
@@ -423,37 +424,37 @@ SPARSE = 0.3
 LEAST_PAIRS = 100.0
 
 
-def _few_a_row(kept: Sequence[Column], total: Survey) -> list[str]:
+def _few_a_row(columns: Sequence[Column], total: Survey) -> list[str]:
     """Return the columns with an order of which rows answer too few to use all of their levels."""
-    if not total.cells.size or not kept:
+    if not total.cells.size or not columns:
         return []
-    gone = np.array([column.missing for column in kept]) / total.rows
+    gone = np.array([column.missing for column in columns]) / total.rows
     if gone.mean() < SPARSE:
         return []
     answered = float((1.0 - gone).sum())
     pairs = total.rows * answered * (answered - 1.0) / 2.0
-    numbers = sum(len(column.levels) - 1 for column in kept)
-    gates = {column.structural[0] for column in kept if column.structural}
+    numbers = sum(len(column.levels) - 1 for column in columns)
+    gates = {column.structural[0] for column in columns if column.structural}
     if pairs >= LEAST_PAIRS * numbers:
         return []
-    return [c.name for c in kept if len(c.ordered) > 2 and c.name not in gates]
+    return [c.name for c in columns if len(c.ordered) > 2 and c.name not in gates]
 
 
-def _on_structural(kept: Sequence[Column]) -> list[str]:
-    of: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+def _on_structural(columns: Sequence[Column]) -> list[str]:
+    by_gate: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     cells = 0
-    for column in kept:
+    for column in columns:
         if column.structural is not None:
-            of.setdefault(column.structural, []).append(column.name)
-            gate = next(c for c in kept if c.name == column.structural[0])
+            by_gate.setdefault(column.structural, []).append(column.name)
+            gate = next(c for c in columns if c.name == column.structural[0])
             cells += sum(gate.counts[gate.levels.index(name)] for name in column.structural[1])
-    if not of:
+    if not by_gate:
         return []
-    said = "; ".join(
+    skipped = "; ".join(
         f"{listed(names)} where {gate} = {' or '.join(levels[:4])}"
-        for (gate, levels), names in of.items()
+        for (gate, levels), names in by_gate.items()
     )
-    return [f"Skipped questions are not filled ({cells:,} cells): {said}."]
+    return [f"Skipped questions are not filled ({cells:,} cells): {skipped}."]
 
 
 def _on_exclusive(
@@ -466,24 +467,24 @@ def _on_exclusive(
         if column.name not in reasons and (yes := place_of_yes(column)) is not None
     ]
     groups: list[list[tuple[str, int]]] = []
-    for name, at in ones:
-        if groups and all(total.pairs[at, other] == 0 for _, other in groups[-1]):
-            groups[-1].append((name, at))
+    for name, index in ones:
+        if groups and all(total.pairs[index, other] == 0 for _, other in groups[-1]):
+            groups[-1].append((name, index))
         else:
-            groups.append([(name, at)])
-    said = [
+            groups.append([(name, index)])
+    dummies = [
         f"{listed([name for name, _ in group], 6)}{_rows_without(group, total)}"
         for group in groups
-        if len(group) > 2 and by_no_chance([at for _, at in group], total)
+        if len(group) > 2 and by_no_chance([index for _, index in group], total)
     ]
-    if not said:
+    if not dummies:
         return []
     return [
-        f"Columns exclude each other, with at most one yes in a row: {'; '.join(said[:6])}. If "
+        f"Columns exclude each other, with at most one yes in a row: {'; '.join(dummies[:6])}. If "
         "they are one question, give it as one column."
     ]
 
 
 def _rows_without(group: Sequence[tuple[str, int]], total: Survey) -> str:
-    none = total.rows - sum(int(total.cells[at]) for _, at in group)
+    none = total.rows - sum(int(total.cells[index]) for _, index in group)
     return f" ({none:,} of {total.rows:,} rows have none)" if none else ""

@@ -127,12 +127,12 @@ def best_cut(column: Column, others: Sequence[tuple[Column, FloatArray]]) -> int
     """
     order = [column.levels.index(answer) for answer in column.ordered]
     above = np.tri(len(order), k=-1)[:, :-1].T  # [cuts, answers]
-    found = np.zeros(len(order) - 1)
+    scores = np.zeros(len(order) - 1)
     for other, joint in others:
         y = points_of(other)
         if y is not None:
-            found += [score_linear(joint[order], x, y) for x in above]
-    return 1 + int(np.argmax(found))
+            scores += [score_linear(joint[order], x, y) for x in above]
+    return 1 + int(np.argmax(scores))
 
 
 @dataclass(frozen=True)
@@ -188,13 +188,13 @@ def survey_codes(codes: IntArray, levels: Sequence[int], first: int, weight: Flo
         prints = (_mixed(codes.astype(np.uint64) + np.uint64(7)) * row[:, None]).sum(axis=0)
     bounds = np.concatenate([[0], np.cumsum(levels)])
     rows, columns = np.nonzero(codes >= 0)
-    place = bounds[columns] + codes[rows, columns]
-    weights = np.bincount(place, weight[rows], minlength=bounds[-1]).astype(np.float64)
+    positions = bounds[columns] + codes[rows, columns]
+    weights = np.bincount(positions, weight[rows], minlength=bounds[-1]).astype(np.float64)
     if len(levels) > MOST_COMPARED:
         none = np.zeros((0, 0), np.int64)
         return Survey(len(codes), prints.astype(np.int64), none[0:0, 0], weights, none, none)
     hot = np.zeros((len(codes), bounds[-1]), np.float32)
-    hot[rows, place] = 1.0
+    hot[rows, positions] = 1.0
     gone = (codes < 0).astype(np.float32)
     return Survey(
         rows=len(codes),
@@ -219,7 +219,7 @@ def reason_of_gaps(
 
     Of several such columns that which explains most of the missing cells.
     """
-    found: tuple[str, tuple[str, ...]] | None = None
+    reason: tuple[str, tuple[str, ...]] | None = None
     most = 0
     for other, column in enumerate(columns):
         rows = total.cells[bounds[other] : bounds[other + 1]]
@@ -233,14 +233,14 @@ def reason_of_gaps(
         explained = int(gaps[always].sum())
         if explained > most:
             names = [column.levels[r] for r in np.flatnonzero(always)]
-            most, found = explained, (column.name, tuple(names))
-    return found
+            most, reason = explained, (column.name, tuple(names))
+    return reason
 
 
 def place_of_yes(column: Column) -> int | None:
     """Return which category of a column with two is a yes; None where neither is."""
-    found = [i for i, level in enumerate(column.levels) if level.strip().lower() in YES]
-    return found[0] if len(column.levels) == 2 and len(found) == 1 else None
+    places = [i for i, level in enumerate(column.levels) if level.strip().lower() in YES]
+    return places[0] if len(column.levels) == 2 and len(places) == 1 else None
 
 
 def by_no_chance(places: Sequence[int], total: Survey) -> bool:

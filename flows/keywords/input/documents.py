@@ -120,12 +120,14 @@ def counts_of(
     kinds = {WORDS: (keys, tokens.document_of_word, tokens.y)}
     if spans is not None:
         kinds[PHRASES] = (spans.key, spans.document, marks.y)
-    one = np.ones(tokens.n_documents, bool) if counted is None else counted
+    is_counted = np.ones(tokens.n_documents, bool) if counted is None else counted
     return {
         kind: table_of(
-            count_candidates(keys, tokens.fold[own], tokens.looked_at[own], known, one[own])
+            count_candidates(
+                keys, tokens.fold[document], tokens.looked_at[document], known, is_counted[document]
+            )
         )
-        for kind, (keys, own, known) in kinds.items()
+        for kind, (keys, document, known) in kinds.items()
     }
 
 

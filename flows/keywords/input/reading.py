@@ -80,8 +80,8 @@ class Reading:
     @property
     def languages(self) -> list[tuple[str, int]]:
         """Languages that were detected with their documents; none where all is as expected."""
-        found = [one for one in self.report.languages.most_common() if one[0]]
-        return found if {name for name, _ in found} - {self.language, "english"} else []
+        detected = [counted for counted in self.report.languages.most_common() if counted[0]]
+        return detected if {name for name, _ in detected} - {self.language, "english"} else []
 
 
 def losses_of(report: Report, settings: KeywordSettings) -> tuple[Dropped, ...]:
@@ -101,9 +101,9 @@ def losses_of(report: Report, settings: KeywordSettings) -> tuple[Dropped, ...]:
     )
 
 
-def _dropped(reason: str, lost: Named, of: int, cause: str = "") -> Dropped:
+def _dropped(reason: str, lost: Named, total: int, cause: str = "") -> Dropped:
     names = list(lost.names)
-    return Dropped(reason=reason, count=lost.count, examples=names, of=of, cause=cause)
+    return Dropped(reason=reason, count=lost.count, examples=names, of=total, cause=cause)
 
 
 def rate_source(
@@ -122,7 +122,9 @@ def unread_column(columns: Sequence[ColumnRead]) -> str:
     """Return `Reading.unread_column` of the columns of the input."""
     if any(column.used == "keywords" for column in columns):
         return ""
-    like = (one.name for one in columns if one.left_out and one.name.lower() in KNOWN_NAMES)
+    like = (
+        column.name for column in columns if column.left_out and column.name.lower() in KNOWN_NAMES
+    )
     return next(like, "")
 
 

@@ -147,12 +147,12 @@ def add_counts(
         for number in [_number(rows, most_rows)]
         for i in range(number)
     ]
-    found = each(_add_up, shards, list(indices), paths, corpus)
+    sums = each(_add_up, shards, list(indices), paths, corpus)
     about = {}
     for kind in kinds:
-        own = [one for shard, one in zip(shards, found, strict=True) if shard.kind == kind]
-        totals = sum((one[1] for one in own), np.zeros((2, N_FOLDS), np.int64))
-        about[kind] = AboutCounts(shards=[one[0] for one in own], totals=totals.tolist())
+        of_kind = [result for shard, result in zip(shards, sums, strict=True) if shard.kind == kind]
+        totals = sum((result[1] for result in of_kind), np.zeros((2, N_FOLDS), np.int64))
+        about[kind] = AboutCounts(shards=[result[0] for result in of_kind], totals=totals.tolist())
     return about
 
 
@@ -175,7 +175,7 @@ def look_up_counts(
         times = math.ceil(_number(rows, most_rows) / there)
         shards += [Shard(kind, i, there * times, i // times) for i in range(there * times)]
     each(_answer_from_kept, shards, list(indices), paths, corpus)
-    return {kind: sum(one.kind == kind for one in shards) for kind in kinds}
+    return {kind: sum(shard.kind == kind for shard in shards) for kind in kinds}
 
 
 def _number(rows: int, most_rows: int) -> int:
@@ -211,16 +211,16 @@ def elsewhere_of(
     urls = [_answers_url(paths, kind, number) for number in range(shards)]
     table = pa.concat_tables([_answers(url, part) for url in urls])
     keys, folds = table["key"].to_numpy(), table["fold"].to_numpy()
-    found = [np.zeros(len(key), np.int64) for _ in range(3)]
+    counts = [np.zeros(len(key), np.int64) for _ in range(3)]
     for number in np.unique(folds):
         rows, here = np.flatnonzero(folds == number), np.flatnonzero(fold == number)
         if not len(here):
             continue
-        place = np.minimum(np.searchsorted(keys[rows], key[here]), len(rows) - 1)
-        ours = keys[rows][place] == key[here]
-        for target, name in zip(found, ("frequency", "documents", "labels"), strict=True):
-            target[here[ours]] = table[name].to_numpy()[rows[place[ours]]]
-    return Elsewhere(*found)
+        positions = np.minimum(np.searchsorted(keys[rows], key[here]), len(rows) - 1)
+        ours = keys[rows][positions] == key[here]
+        for target, name in zip(counts, ("frequency", "documents", "labels"), strict=True):
+            target[here[ours]] = table[name].to_numpy()[rows[positions[ours]]]
+    return Elsewhere(*counts)
 
 
 def _add_up(shard: Shard, indices: list[int], paths: RunPaths, corpus: str) -> tuple[str, IntArray]:
@@ -252,13 +252,13 @@ def _answer(shard: Shard, parts: Iterable[tuple[int, Rows]], whole: Whole, paths
     tables = [_ANSWERS.empty_table()]
     least = 0 if shard.kind == WORDS else 1
     for part, rows in parts:
-        found = whole.elsewhere(rows.key, rows.fold)
-        stays = np.flatnonzero((found.frequency > least) | (found.documents > 0))
+        elsewhere = whole.elsewhere(rows.key, rows.fold)
+        stays = np.flatnonzero((elsewhere.frequency > least) | (elsewhere.documents > 0))
         columns = (
             np.full(len(stays), part, np.int32),
             rows.key[stays],
             rows.fold[stays],
-            *(c[stays] for c in (found.frequency, found.documents, found.labels)),
+            *(c[stays] for c in (elsewhere.frequency, elsewhere.documents, elsewhere.labels)),
         )
         arrays = [pa.array(c, f.type) for c, f in zip(columns, _ANSWERS, strict=True)]
         tables.append(pa.table(arrays, schema=_ANSWERS))

@@ -62,8 +62,8 @@ def _document(
     threshold = np.quantile(leaning, 1.0 - KEYWORD_SHARE)
     keyword = leaning[words] + rng.normal(0.0, 0.7, n) > threshold
     counts = 1 + rng.poisson(np.where(keyword, 1.5, 0.3))
-    place = rng.random(counts.sum()) ** np.repeat(np.where(keyword, 1.5, 1.0), counts)
-    order = np.argsort(place, kind="stable")
+    position = rng.random(counts.sum()) ** np.repeat(np.where(keyword, 1.5, 1.0), counts)
+    order = np.argsort(position, kind="stable")
     tokens = [names[w] for w in np.repeat(words, counts)[order]]
     gold = [names[w] for w in words[keyword]]
     listed = [name for name in gold if rng.random() < LISTED]

@@ -62,10 +62,10 @@ def read_named(name: str, setting: str) -> tuple[str, bytes]:
 
     Raises `InputError` if it cannot be read, or is not what the setting was made from.
     """
-    found = _DIGEST.match(name)
-    url = found[1] if found else name
+    match = _DIGEST.match(name)
+    url = match[1] if match else name
     data = _read(url, setting)
-    if found and hashlib.sha256(data).hexdigest()[:16] != found[2]:
+    if match and hashlib.sha256(data).hexdigest()[:16] != match[2]:
         raise _error(
             setting,
             "the file that the run began with",
