@@ -15,9 +15,9 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 23893,
-    "statements of vbmodels": 24435,
-    "words of English in flows' Python": 8626,
+    "statements of flows": 23892,
+    "statements of vbmodels": 24432,
+    "words of English in flows' Python": 8601,
     "words in templates": 5056,
     "files of a folder of flows": 14,
     "files of a folder of vbmodels": 14,

@@ -30,7 +30,7 @@ def test_the_package_loads_nothing_by_itself():
 def test_a_finished_run_is_loaded_and_scores_new_data_from_memory(tmp_path):
     source = pipelines.simulate("experts", str(tmp_path / "in"), 60)
     fitted = pipelines.run("experts", source, str(tmp_path / "out"))
-    run = vbflows.load(str(tmp_path / "out"))
+    run = vbflows.load(tmp_path / "out")
     assert (run.pipeline, run.run_id, run.headline) == (
         "experts",
         fitted["run_id"],

@@ -11,6 +11,7 @@ Each is loaded when it is first used.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ __all__ = [
 _PIPELINES = frozenset({"bags", "experts", "features", "keywords", "score", "variants"})
 
 
-def load(run: str) -> Result:
+def load(run: str | os.PathLike[str]) -> Result:
     """Return a finished run: its headline, its typed answer, its tables, and `Result.score`.
 
     Parameters
@@ -78,7 +79,7 @@ def load(run: str) -> Result:
     """
     from vbflows.result import Result
 
-    return Result(run)
+    return Result(os.fspath(run))
 
 
 def __getattr__(name: str) -> Any:

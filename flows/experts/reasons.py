@@ -246,12 +246,11 @@ class Shown:
         why[:explained] = self.reasons.why(order[:explained])
         far = self.reasons.outside if self.is_new else np.zeros(len(by), bool)
         named = self.names.take(order)
-        picked = []
-        for i, name, label, reason in zip(
-            order.tolist(), named["id"].to_pylist(), named["label"].to_pylist(), why, strict=True
-        ):
-            picked.append((float(by[i]), self._row(i, name, label, reason, bool(far[i]))))
-        return tuple(picked)
+        ids, labels = named["id"].to_pylist(), named["label"].to_pylist()
+        return tuple(
+            (float(by[i]), self._row(i, name, label, reason, bool(far[i])))
+            for i, name, label, reason in zip(order.tolist(), ids, labels, why, strict=True)
+        )
 
     def _row(self, i: int, name: str, label: Any, why: Why | None, far: bool) -> Row:
         predicted = self.own[i].tolist()

@@ -23,16 +23,11 @@ from vbmodels.tables.columns import (
     looks_like_weight,
     number_forms,
 )
-from vbmodels.tables.levels import Levels
+from vbmodels.tables.levels import LIKE_MISSING, Levels
 from vbmodels.tables.seen import DECIMAL_COMMA, Seen, sentinels_of
 
 _MOST_WIDTH, _KIND_WIDTH, _LEAST_WIDTH, _SHORT = 44, 56, 8, 12  # characters of terminals' cells
 _FEW, _LIKE = 30, 3  # columns that have a line each; numbered ones that join another beyond that
-_LIKE_MISSING = re.compile(
-    r"refused?|don.?t know|dk|no answer|not? applicable|not asked|missing|skipped|unknown|"
-    r"not stated|prefer not to (say|answer)|inapplicable|no response|none given",
-    re.IGNORECASE,
-)
 
 
 def suggestions(
@@ -66,7 +61,7 @@ def suggestions(
     words: dict[str, dict[str, int]] = {}
     for name in used:
         for level, count in (levels[name].counts if name in levels else {}).items():
-            if _LIKE_MISSING.fullmatch(level):
+            if LIKE_MISSING.fullmatch(level):
                 words.setdefault(level, {})[name] = count
     for by_word, what in ((codes, "codes of missing cells"), (words, "words for missing cells")):
         if by_word:

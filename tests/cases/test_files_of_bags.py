@@ -63,11 +63,23 @@ def write_one_array(path, features, places):
         file["embedding"] = features
 
 
+def write_named_array(path, features, places):
+    with h5py.File(path, "w") as file:
+        file["embedding"], file["coords"] = features, places
+
+
+def write_group(path, features, places):
+    with h5py.File(path, "w") as file:
+        file["uni/features"], file["uni/coords"] = features, places
+
+
 LAYOUTS = {
     "CLAM": write_clam,
     "TRIDENT": write_trident,
     "STAMP": write_stamp,
     "one array": write_one_array,
+    "array of any name": write_named_array,
+    "one group": write_group,
 }
 
 
@@ -92,6 +104,7 @@ def test_a_folder_of_slides_goes_in_as_it_is(tmp_path, capsys, layout):
     assert "slide_id" not in used
     assert any(GROUPED in one for one in found["warnings"])
     assert any("labels.csv has the cells of each file's rows" in one for one in found["warnings"])
+    assert not any("left out: " in one or "several files" in one for one in found["warnings"])
 
 
 def test_coordinates_that_repeat_within_slides_name_no_instances_and_that_is_said(tmp_path, capsys):

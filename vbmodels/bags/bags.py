@@ -212,10 +212,10 @@ def split(data: Bags, n: int) -> list[Bags]:
     """
     sizes = np.sum([m.sizes for m in data.modalities], axis=0)
     bounds = even_bounds(1 + sizes, n)
-    parts = []
-    for i, (first, last) in enumerate(itertools.pairwise(bounds)):
-        parts.append(replace(data.take(np.arange(first, last)), partition=i))
-    return parts
+    return [
+        replace(data.take(np.arange(first, last)), partition=i)
+        for i, (first, last) in enumerate(itertools.pairwise(bounds))
+    ]
 
 
 def even_bounds(weights: IntArray, n: int) -> list[int]:

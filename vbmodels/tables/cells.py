@@ -113,14 +113,14 @@ def _finite(text: str) -> float | None:
 
 
 _DATE = re.compile(
-    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?Z?)?"
+    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?"
+    r"(?:Z| ?[+-]\d{2}:?\d{2})?)?"
 )
-_SLASHED = re.compile(
-    r"(\d{1,2})[/.-](\d{1,2})[/.-](\d{4}|\d{2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2}))?)?"
-)
-_YEAR_FIRST = re.compile(
-    r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2}))?)?"
-)
+# A zone is left out: the times of one export have one.
+_HALF = r"(?: ?([AaPp])\.?[Mm]\.?)?(?: ?(?:GMT|UTC|Z|[A-Z]{3,4})?(?:[+-]\d{1,2}(?::?\d{2})?)?)?"
+_TIME = r"(?:[T ](\d{1,2}):(\d{2})(?::(\d{2}))?" + _HALF + ")?"
+_SLASHED = re.compile(r"(\d{1,2})[/.-](\d{1,2})[/.-](\d{4}|\d{2})" + _TIME)
+_YEAR_FIRST = re.compile(r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})" + _TIME)
 _NAMED = re.compile(r"\d{1,2}[ -.]+[A-Za-z]{3,9}\.?[ ,-.]+\d{2,4}|[A-Za-z]{3,9}\.? \d{1,2},? \d{4}")
 _NAMED_FORMS = (
     "%d-%b-%Y",
@@ -140,12 +140,16 @@ def days_of(text: str, order: Order = "ymd") -> float | None:
 
     >>> days_of("02/01/1970", "dmy"), days_of("1970-01-02T12:00"), days_of("3 Jan 1970")
     (1.0, 1.5, 2.0)
+    >>> days_of("01/02/1970 12:00:00 PM", "mdy"), days_of("1970/01/02 6:00:00 PM GMT+1")
+    (1.5, 1.75)
     """
-    match = _DATE.fullmatch(text) or _YEAR_FIRST.fullmatch(text)
+    match = _DATE.fullmatch(text)
     if match:
         parts = [int(part or 0) for part in match.groups()]
-        micro = int((match[7] or "0").ljust(6, "0")) if match.re is _DATE else 0
-        return _days(parts[0], parts[1], parts[2], *parts[3:6], micro)
+        return _days(*parts[:6], int((match[7] or "0").ljust(6, "0")))
+    match = _YEAR_FIRST.fullmatch(text)
+    if match:
+        return _days(int(match[1]), int(match[2]), int(match[3]), *_time(match))
     match = _SLASHED.fullmatch(text)
     if match:
         if order == "ymd":
@@ -154,7 +158,7 @@ def days_of(text: str, order: Order = "ymd") -> float | None:
         if len(match[3]) == 2:
             year += 2000 if year < 69 else 1900
         day, month = (a, b) if order == "dmy" else (b, a)
-        return _days(year, month, day, *(int(part or 0) for part in match.groups()[3:6]))
+        return _days(year, month, day, *_time(match))
     if _NAMED.fullmatch(text):
         plain = text.replace(",", " ").replace(".", " ")
         plain = " ".join(plain.split())
@@ -164,6 +168,15 @@ def days_of(text: str, order: Order = "ymd") -> float | None:
             except ValueError:
                 continue
     return None
+
+
+def _time(match: re.Match[str]) -> tuple[int, int, int]:
+    """Return hour, minute and second of a date; 12 AM is midnight."""
+    hour, minute, second = (int(part or 0) for part in match.groups()[3:6])
+    half = (match[7] or "").lower()
+    if half and hour == 12:
+        hour = 0
+    return hour + 12 * (half == "p"), minute, second
 
 
 def _days(year: int, month: int, day: int, *time: int) -> float | None:

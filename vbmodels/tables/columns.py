@@ -45,7 +45,9 @@ _WEIGHT_NAME = re.compile(
     re.IGNORECASE,
 )
 _EXPOSURE_NAME = re.compile(
-    r"(.*[_. ])?(exposure|offset|(person|patient|device)[_. ]?(years?|days?|time)|follow[_. ]?up)",
+    r"(.*[_. ])?(exposure|offset|(person|patient|device)[_. ]?(years?|days?|time)|follow[_. ]?up|"
+    r"population|((years?|days?|time)[_. ])?at[_. ]risk)"
+    r"([_. ]?[(\[]?(years?|days?|months?)[)\]]?)?",
     re.IGNORECASE,
 )
 _DESIGN_NAME = re.compile(
@@ -535,8 +537,8 @@ def looks_like_weight(name: str) -> bool:
 def looks_like_exposure(name: str) -> bool:
     """Say whether a column is named like one of what counts are of, such as person-years.
 
-    >>> [looks_like_exposure(name) for name in ("Exposure", "person_years", "years", "expo")]
-    [True, True, False, False]
+    >>> [looks_like_exposure(name) for name in ("Exposure (years)", "days_at_risk", "years")]
+    [True, True, False]
     """
     return bool(_EXPOSURE_NAME.fullmatch(name.strip()))
 

@@ -147,11 +147,11 @@ _WORDS = {
         "neutral; neither agree nor disagree; undecided; slightly agree; somewhat agree; agree; "
         "completely agree; strongly agree",
         "stimme überhaupt nicht zu; stimme gar nicht zu; stimme nicht zu; stimme eher nicht zu; "
-        "teils/teils; teils teils; weder noch; neutral; unentschieden; stimme eher zu; stimme zu; "
-        "stimme voll zu; stimme voll und ganz zu",
+        "teils/teils; teils, teils; teils teils; weder noch; neutral; unentschieden; "
+        "stimme eher zu; stimme zu; stimme voll zu; stimme voll und ganz zu",
         "trifft überhaupt nicht zu; trifft gar nicht zu; trifft nicht zu; trifft eher nicht zu; "
-        "teils/teils; teils teils; neutral; trifft eher zu; trifft zu; trifft voll zu; "
-        "trifft voll und ganz zu",
+        "teils/teils; teils, teils; teils teils; neutral; trifft eher zu; trifft zu; "
+        "trifft voll zu; trifft voll und ganz zu",
         "pas du tout d'accord; pas d'accord; plutôt pas d'accord; neutre; "
         "ni d'accord ni pas d'accord; plutôt d'accord; d'accord; tout à fait d'accord",
         "totalmente en desacuerdo; muy en desacuerdo; en desacuerdo; algo en desacuerdo; neutral; "
@@ -281,6 +281,14 @@ def scale_of(levels: Sequence[str], least: int = LEAST) -> Scale | None:
     return _by_words(levels) or _by_ranges(levels) or _by_numbers(levels)
 
 
+LIKE_MISSING = re.compile(
+    r"refused?|don.?t know|dk|no answer|not? applicable|not asked|missing|skipped|unknown|"
+    r"not stated|prefer not to (say|answer)|inapplicable|no response|none given|"
+    r"wei(ß|ss) (ich )?nicht|keine antwort|ne sai[st] pas|nsp|sans réponse|"
+    r"no sabe( ?/ ?no contesta)?|no contesta|ns ?/ ?nc|non so|weet niet|geen antwoord|não sabe",
+    re.IGNORECASE,
+)
+"""Levels that may say that an answer is missing."""
 _BESIDE = re.compile(
     r"n\.? ?[/.]? ?a\.?|not? applicable|(does|do) not apply|not relevant|nicht zutreffend|entfällt|"
     r"nicht anwendbar|keine angabe|k\. ?a\.|sans objet|non applicable|ne s'applique pas|"

@@ -165,14 +165,16 @@ def _blocks(file: Any, stem: str) -> list[Block]:
         for name, group in file.items()
         if not hasattr(group, "shape") and any(called in group for called in CALLED_FEATURES)
     }
+    shapes = [f"{name} {tuple(getattr(member, 'shape', ()))}" for name, member in file.items()]
     if not bags:
-        shapes = [f"{name} {tuple(getattr(member, 'shape', ()))}" for name, member in file.items()]
         raise ValueError(
             "expected an array features [rows, numbers], or arrays [instances, numbers], one a "
             f"bag, found {', '.join(shapes[:10]) or 'no array'}"
         )
-    if len(arrays) == len(bags) == 1:
-        return [_block({FEATURES: next(iter(arrays.values())), **_members(file)}, stem)]
+    if len(bags) == 1:
+        [(own, members)] = bags.items()
+        beside = {name: member for name, member in _members(file).items() if name != own}
+        return [_block(beside | members, stem)]
     return [_block(members, name) for name, members in bags.items()]
 
 

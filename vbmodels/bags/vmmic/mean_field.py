@@ -146,9 +146,7 @@ class MeanFieldVMMIC:
         prior = self.priors.precision(layout)
         theta = slice(0, layout.n_theta)
         precision = np.diag(prior[theta]) + self._theta_curvature(layout, stats)
-        means = []
-        for k, covariance in enumerate(q.gate_covariances):
-            means.append(covariance @ stats.latent[k])
+        means = [of_gate @ stats.latent[k] for k, of_gate in enumerate(q.gate_covariances)]
         covariance = inverse(precision)
         return replace(
             q,

@@ -126,14 +126,11 @@ class CountChoice(FormChoice, kind="experts/additive.CountChoice"):
         "intercept", "lines" or "curves".
     pairs_weight
         u.
-    deviances
-        Mean deviance of the intercept, lines, curves, curves with pairs, and what was taken; [5].
     dispersion
         Variance of a count over its mean: Pearson's chi^2 of held-out rows, a row, less the mean
         of e^f x' H^-1 x, by which the coefficients are uncertain.
     """
 
-    deviances: FloatArray
     dispersion: float
 
     @classmethod
@@ -144,10 +141,8 @@ class CountChoice(FormChoice, kind="experts/additive.CountChoice"):
         at = int(np.argmin(along))
         if 0.5 * (along[0] - along[at]) / phi < WORTH:
             at = 0
-        rows = max(sums.weight, TINY)
-        found = np.append(sums.deviance[:, 0], [along[-1], along[at]]) / rows
-        dispersion = float(sums.pearson[best, at]) / rows
-        return cls(FORMS[best], float(WEIGHTS[at]), found, dispersion)
+        dispersion = float(sums.pearson[best, at]) / max(sums.weight, TINY)
+        return cls(FORMS[best], float(WEIGHTS[at]), dispersion)
 
 
 @dataclass(frozen=True)

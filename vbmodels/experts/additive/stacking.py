@@ -98,14 +98,4 @@ def weighted(q: AdditiveState, sums: FloatArray) -> AdditiveState:
             allowed = without
     best = int(np.argmax(np.where(allowed, sums, -np.inf)))
     _, pairs, process = WEIGHTS[best].tolist()
-    gains = [sums[best] - sums[allowed & (WEIGHTS[:, m] == 0.0)].max() for m in (1, 2)]
-    folds = {part.fold for part in q.paired or q.parts if part.fold >= 0}
-    held = float(q.observed.weight.sum()) * len(folds) / FOLDS
-    additive = replace(
-        q.additive,
-        weight=process,
-        process_gain=float(gains[1]) / held,
-        pairs_weight=pairs,
-        pairs_gain=float(gains[0]) / held,
-    )
-    return replace(q, additive=additive)
+    return replace(q, additive=replace(q.additive, weight=process, pairs_weight=pairs))

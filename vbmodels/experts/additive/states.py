@@ -40,11 +40,9 @@ class Additive(State, kind="experts/additive.Additive"):
     process
         Of lines and a Gaussian process: values of tau tried, and the leave-one-out
         log-likelihood a row; [2][...]; empty where there is none.
-    weight, process_gain
-        What share of the predictions is the Gaussian process's, and how much better that makes
-        them on held-out rows; a row.
-    pairs_weight, pairs_gain
-        The same of the additive form with pairs.
+    weight, pairs_weight
+        What share of the predictions is the Gaussian process's, and that of the additive form with
+        pairs.
     """
 
     taus: FloatArray
@@ -56,9 +54,7 @@ class Additive(State, kind="experts/additive.Additive"):
     form: str
     process: tuple[FloatArray, ...] = ()
     weight: float = 0.0
-    process_gain: float = 0.0
     pairs_weight: float = 0.0
-    pairs_gain: float = 0.0
 
 
 @dataclass(frozen=True)
