@@ -130,6 +130,15 @@ def without_or(bags: pa.Table, column: str, without: str) -> FloatArray:
     return np.where(np.isnan(without_it), with_it, without_it)
 
 
+def rank_of(instances: pa.Table, is_number: bool) -> FloatArray:
+    """Return by what instances are foremost, [n]: P(primary) where that is known, or the score.
+
+    ``is_number``: what they add to a number may lower it too, so the size of it counts.
+    """
+    chance, score = floats(instances["probability"]), floats(instances["score"])
+    return np.where(np.isnan(chance), np.abs(score) if is_number else score, chance)
+
+
 def floats(column: pa.ChunkedArray) -> FloatArray:
     """Return a column's numbers, NaN for missing ones."""
     values: FloatArray = column.cast(pa.float64()).fill_null(np.nan).to_numpy()

@@ -16,7 +16,7 @@ from flows.bags.answer import kind_of
 from flows.bags.input import labels as bag_classes
 from flows.bags.input.form import AboutBags, BagForm, read_about, read_form
 from flows.bags.models import Scores, apply
-from flows.bags.rows import MOST_INSTANCES, floats
+from flows.bags.rows import MOST_INSTANCES, floats, rank_of
 from flows.bags.schema import BAGS, INSTANCES, MARKERS, number_bags
 from flows.bags.settings import BagSettings
 from flows.bags.summary import Sampled, Summary, Tables, summarise
@@ -128,7 +128,7 @@ def _number_tables(
     columns += [pa.array(values, from_pandas=True) for values in unseen]
     columns += [group_column(data), *(pa.array(values, from_pandas=True) for values in levels)]
     bags = pa.table(columns, schema=number_bags(order).arrow)
-    return _tables(scores, part, bags, data, explain)
+    return _tables(scores, part, bags, data, explain, is_number=True)
 
 
 def _class_tables(
@@ -172,10 +172,13 @@ def _tables(
     data: Bags,
     explain: Explain | None,
     of_class: str = "",
+    is_number: bool = False,
 ) -> Tables:
     """Return the tables of a class, of which that of bags is made."""
     instances = instance_table(scores, part, of_class or None)
-    markers = None if explain is None else marker_table(instances, data, part.form, explain)
+    markers = None
+    if explain is not None:
+        markers = marker_table(instances, data, part.form, explain, is_number)
     return Tables(bags, instances, markers, part.instance_rows, of_class)
 
 
@@ -271,27 +274,27 @@ def _by_instances(model: AutoModel, q: Auto, data: Bags, rows: Sequence[IntArray
     return out
 
 
-def foremost(instances: pa.Table) -> IntArray:
-    """Return the rows of each bag's most probable instances, or of those that add most, in order.
+def foremost(instances: pa.Table, is_number: bool) -> IntArray:
+    """Return the rows of each bag's foremost instances, in order; see `rank_of`.
 
     Rows of a bag are neighbours.
     """
     bag = instances["bag_id"].combine_chunks().dictionary_encode().indices.to_numpy()
-    chance = instances["probability"].fill_null(np.nan).to_numpy()
-    ranked = np.where(np.isnan(chance), instances["score"].to_numpy(), chance)
-    order = np.lexsort((-ranked, bag))
+    order = np.lexsort((-rank_of(instances, is_number), bag))
     position = np.arange(len(order)) - np.searchsorted(bag, bag, side="left")
     chosen: IntArray = order[position < MOST_INSTANCES]
     return chosen
 
 
-def marker_table(instances: pa.Table, data: Bags, form: BagForm, explain: Explain) -> pa.Table:
+def marker_table(
+    instances: pa.Table, data: Bags, form: BagForm, explain: Explain, is_number: bool = False
+) -> pa.Table:
     """Return what features of the foremost instances of each bag add, the largest first."""
     kind = _modality_of(instances, form)
     position = np.zeros(len(kind), np.int64)
     for k in range(len(data.modalities)):
         position[kind == k] = np.arange(np.count_nonzero(kind == k))
-    chosen = foremost(instances)
+    chosen = foremost(instances, is_number)
     rows = [chosen[kind[chosen] == k] for k in range(len(data.modalities))]
     explained = explain([position[of_modality] for of_modality in rows])
     tables = []

@@ -9,7 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.bags.rows import MOST_INSTANCES, Kind, Rows, floats, joined_rows, rows_of, without_or
+from flows.bags.rows import (
+    MOST_INSTANCES,
+    Kind,
+    Rows,
+    floats,
+    joined_rows,
+    rank_of,
+    rows_of,
+    without_or,
+)
 from flows.evaluate.tested import CLEAR
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
@@ -352,11 +361,7 @@ def _bags(
 def _foremost(kind: Kind, table: Tables, rows: IntArray) -> list[tuple[Instance, ...]]:
     """Return the first instances of some bags, with their features."""
     instances, bag = table.instances, table.known["bag"].to_numpy()
-    chance, rank = floats(instances["probability"]), floats(instances["score"])
-    if kind in ("number", "levels"):
-        rank = np.abs(rank)
-    rank = np.where(np.isnan(chance), rank, chance)
-    best = []
+    rank, best = rank_of(instances, kind in ("number", "levels")), []
     for row in rows.tolist():
         first, last = np.searchsorted(bag, [row, row + 1])
         best.append(first + np.argsort(-rank[first:last], kind="stable")[:MOST_INSTANCES])

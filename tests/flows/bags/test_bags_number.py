@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows.bags.scored import foremost
 from tests.flows.bags.bag_files import table_of
 from tests.flows.commands import answer, refused
 from tests.vbmodels.bags.test_number import numbered
@@ -28,6 +29,14 @@ def done(tmp_path_factory):
 
 
 LABEL = ("--column", "label=weight")
+
+
+def test_what_lowers_a_number_is_foremost_too():
+    score = np.array([-9.0, -8, -7, -6, -5, -4, -3, -2, -1, 0.5, 0.4, 0.3])
+    columns = {"bag_id": ["b"] * 12, "probability": pa.nulls(12, pa.float64()), "score": score}
+    instances = pa.table(columns)
+    assert foremost(instances, is_number=True).tolist() == list(range(8))
+    assert foremost(instances, is_number=False).tolist() == [9, 10, 11, 8, 7, 6, 5, 4]
 
 
 def test_a_number_is_predicted_with_its_interval(done, capsys):
