@@ -176,8 +176,9 @@ def prepared(
             found=f"{missing:,} without one",
             remedy="add the labels, or leave --strict out",
         )
-    is_of_classes = encoding.target is None
-    if missing and not (fitted is None and is_of_classes and unlabelled_warning(about.labels)):
+    if missing and not (
+        fitted is None and encoding.target is None and unlabelled_warning(about.labels)
+    ):
         notes = (f"rows without a label, predicted: {missing:,}", *notes)
     partitions = tuple(url for url, _ in built)
     return Prepared(partitions, batch, warnings, (), chosen.columns, notes, chosen.further_fits)
