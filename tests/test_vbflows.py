@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
@@ -42,6 +43,11 @@ def test_a_finished_run_is_loaded_and_scores_new_data_from_memory(tmp_path):
     assert run.table("rows", ["id"]).column_names == ["id"]
     with pytest.raises(InputError, match="expected one of"):
         run.table("row")
+    with pytest.raises(InputError, match="expected one of pyarrow, pandas, polars, found dask"):
+        run.table("rows", library="dask")
+    for wrong in ({"x1": [1.0]}, pd.DataFrame({"x1": [1, "a"]})):
+        with pytest.raises(InputError, match="each column of one type"):
+            run.score(wrong)
     new = pq.read_table(source)
     for given in (new, new.to_pandas(), [source]):
         scored = run.score(given)

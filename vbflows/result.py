@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from os import PathLike, fspath
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from weakref import finalize
 
 import narwhals.stable.v1 as nw
@@ -69,8 +69,10 @@ class Result:
         Raises
         ------
         InputError
-            If the run has no such table.
+            If the run has no such table, or ``library`` is none of these.
         """
+        if library not in get_args(Library):
+            raise InputError.of("library", f"one of {', '.join(get_args(Library))}", library)
         if name not in self.tables:
             raise InputError.of("table", f"one of {', '.join(self.tables)}", name)
         urls = [storage.join(self._paths.table(name), part) for part in parts_of(self._paths, name)]
@@ -100,7 +102,7 @@ class Result:
         with tempfile.TemporaryDirectory(prefix="vbflows-") as folder:
             if not isinstance(given, Sequence):
                 path = f"{folder}/table.parquet"
-                storage.write_table(path, nw.from_native(source, eager_only=True).to_arrow())
+                storage.write_table(path, _arrow(source))
                 given = [path]
             where = tempfile.mkdtemp(prefix="vbflows-") if target is None else fspath(target)
             score_run(self.target, list(map(fspath, given)), where, ComputeSettings())
@@ -108,3 +110,15 @@ class Result:
         if target is None:
             finalize(found, shutil.rmtree, where, ignore_errors=True)
         return found
+
+
+def _arrow(table: Any) -> pa.Table:
+    """Return a table in memory as Arrow has it."""
+    try:
+        return nw.from_native(table, eager_only=True).to_arrow()
+    except (TypeError, pa.ArrowException) as error:
+        raise InputError.of(
+            "the table in memory",
+            "one of pyarrow, pandas or polars, each column of one type",
+            f"{type(table).__name__}: {error}",
+        ) from error
