@@ -94,7 +94,8 @@ def check(capsys, *command):
 def test_a_folder_of_slides_goes_in_as_it_is(tmp_path, capsys, layout):
     for name, features, places in slides():
         LAYOUTS[layout](tmp_path / f"{name}.h5", features, places)
-    write_labels(tmp_path / "labels.csv", ending=".svs")
+    again = "case_0,TCGA-00.A1.svs,no"  # a line that stands twice
+    write_labels(tmp_path / "labels.csv", ending=".svs", lines=[again])
     found, used = check(capsys, tmp_path)
     assert used["bag_id"] == "bag_id"
     assert used["label"] == "label: positive is yes"

@@ -65,7 +65,10 @@ def _called(name: str) -> tuple[str, str]:
 
 
 def lines_of(texts: pa.Table, key: str) -> Lines:
-    """Return the lines of a table by its column of files' names."""
+    """Return the lines of a table by its column of files' names; equal lines are one."""
+    is_text = (texts.schema.metadata or {}).get(CELLS) == b"text"
+    texts = texts.select([f.name for f in texts.schema if not pa.types.is_nested(f.type)])
+    texts = texts.group_by(texts.column_names, use_threads=False).aggregate([])
     names = pc.utf8_trim_whitespace(texts[key].cast(pa.string())).to_pylist()
     numbers: dict[str, set[int]] = {}
     for number, name in enumerate(names):
@@ -73,12 +76,11 @@ def lines_of(texts: pa.Table, key: str) -> Lines:
             for form in (called, called.rpartition("/")[2]):
                 numbers.setdefault(form, set()).add(number)
     place = {name: min(those) for name, those in numbers.items() if name and len(those) == 1}
-    texts = texts.select([f.name for f in texts.schema if not pa.types.is_nested(f.type)])
-    is_text = (texts.schema.metadata or {}).get(CELLS) == b"text"
     typed = {n: _typed(texts[n]) if is_text else texts[n] for n in texts.column_names}
     plain = pa.table({name: texts[name].cast(pa.string()) for name in typed})
-    filled = [name for name in names if name]
-    return Lines(pa.table(typed), plain, place, len({*filled}) < len(filled))
+    return Lines(
+        pa.table(typed), plain, place, repeats=len({*filter(None, names)}) < sum(map(bool, names))
+    )
 
 
 def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
