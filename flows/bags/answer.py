@@ -67,14 +67,13 @@ class Counts:
 
 @dataclass(frozen=True)
 class Likely:
-    """Instances that probably make their bag positive: above 0.5, and expected, also in negatives.
+    """Instances that probably make their bag positive: above 0.5, and expected.
 
     ``auroc`` is that of instances where their truth was given.
     """
 
     above_half: int
     expected: float
-    expected_in_negative: float
     auroc: float | None
 
 
@@ -456,12 +455,12 @@ def _labels(rows: Rows, new: bool) -> Labels:
 def _likely(summary: Summary) -> Likely | None:
     if summary.chances is None:
         return None
-    above, expected, in_negative = summary.chances.tolist()
+    above, expected = summary.chances.tolist()
     negative, positive = summary.truth
     area = None
     if negative.sum() and positive.sum():
         area = auroc_of_counts(negative, positive)
-    return Likely(int(above), expected, in_negative, area)
+    return Likely(int(above), expected, area)
 
 
 def _marks(summary: Summary, form: BagForm) -> tuple[Mark, ...]:

@@ -117,9 +117,14 @@ class BagsFamily(Family):
             files = without_table(storage.expand(source, self.suffixes), settings)
             with reading_of(self, settings), storage.sharing(files):
                 storage.fetch_ahead(file.url for file in files)
-                return settings_from_input(files, with_groups(files, settings))
+                if all(
+                    len({*schema.names}) == len(schema)
+                    for schema in (storage.parquet_file(file.url).schema_arrow for file in files)
+                ):
+                    settings = settings_from_input(files, with_groups(files, settings))
         except storage.StorageError:
-            return settings  # the check says it
+            pass
+        return settings  # what is wrong the check says
 
     check = staticmethod(bags_check.check)
     read_header = staticmethod(bags_check.read_header)

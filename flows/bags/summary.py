@@ -138,8 +138,8 @@ class Summary:
     lists, totals
         The first bags of each list, and how many belong there.
     chances
-        Probabilities of instances: how many are above 0.5, their sum, and that in negative bags;
-        None where instances have none.
+        Probabilities of instances: how many are above 0.5, and their sum; None where instances have
+        none.
     truth
         Instances that are not and are primary in truth, by probability, [2, BINS].
     rivals
@@ -206,7 +206,6 @@ def summarise(
     }
     table = tables[0]
     chance = floats(table.instances["probability"])
-    label = floats(table.bags["label"])[table.known["bag"].to_numpy()]
     marks, marked = _marks(table)
     return Summary(
         rows=tested,
@@ -214,7 +213,7 @@ def summarise(
         others=_others(table.bags) if kind == "label" else frozenset(),
         lists=lists,
         totals=totals,
-        chances=_chances(chance, label) if kind == "label" else None,
+        chances=_chances(chance) if kind == "label" else None,
         truth=_truth(chance, table.known),
         marks=marks,
         marked=marked,
@@ -423,11 +422,11 @@ def _marks(part: Tables) -> tuple[dict[str, FloatArray], int]:
     return marks, matched.group_by(KEYS).aggregate([]).num_rows
 
 
-def _chances(chance: FloatArray, label: FloatArray) -> FloatArray | None:
-    """Return `Summary.chances`, of probabilities of instances and the labels of their bags."""
+def _chances(chance: FloatArray) -> FloatArray | None:
+    """Return `Summary.chances`, of probabilities of instances."""
     if np.isnan(chance).any():
         return None
-    return np.array([np.sum(chance > 0.5), chance.sum(), chance[label == 0.0].sum()])
+    return np.array([np.sum(chance > 0.5), chance.sum()])
 
 
 def _others(bags: pa.Table) -> frozenset[str]:

@@ -344,7 +344,7 @@ def _for_absent(column: Column, schema: pa.Schema, table: Table) -> str:
             return f"did you mean {near}? then add --column {column.name}={near}"
         by_file = f", or {column.name}=FILE (one a file)" if column.names else ""
         return f"name the one that holds it: --column {column.name}=YOURS{by_file}"
-    lists = [name for name in others if can_read(column, schema.field(name).type)]
+    lists = [f.name for f in schema if f.name in others and can_read(column, f.type)]
     if lists:
         return f"if it is called {lists[0]} there, add --column {column.name}={lists[0]}"
     numbered = Counter(name.rstrip(digits) for name in others if name[-1:].isdigit())

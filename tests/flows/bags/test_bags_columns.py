@@ -227,6 +227,15 @@ def test_a_picture_shows_instances_by_the_features_that_mark_them(tmp_path, caps
         assert sorted(map(float, place)) == pytest.approx(sorted(features[row, :2]), rel=1e-3)
 
 
+@pytest.mark.parametrize("name", ["bag_id", "label", "f0"])
+def test_a_name_that_two_columns_have_is_a_fault(name, tmp_path, capsys):
+    table = {"bag_id": ["a", "b"] * 4, "label": [0, 1] * 4, "f0": [0.5, 1.5] * 4}
+    columns = [pa.array(values) for values in (*table.values(), table[name])]
+    path = written(tmp_path, pa.table(columns, names=[*table, name]))
+    said = refused(capsys, "bags", path, tmp_path / "out")
+    assert "it twice" in said or "the columns are bag_id, label, f0, f0" in said
+
+
 @pytest.mark.parametrize("files", [2, 5])
 def test_bags_in_several_files_are_counted(files, tmp_path, capsys):
     """Also over partitions; files of other modalities, or of labels alone, are no second rows."""
