@@ -13,7 +13,7 @@ from flows.bags import models
 from flows.bags.input.form import BagForm, read_form
 from flows.bags.rows import Kind, Rows, Which
 from flows.bags.settings import GIB, BagSettings
-from flows.bags.summary import Bag, Sampled, Summary, joined, marks_by_name
+from flows.bags.summary import Bag, Summary, joined, marks_by_name
 from flows.evaluate.estimate import auroc_of_counts
 from flows.evaluate.rivals import NUMBER, auroc_of
 from flows.evaluate.tested import (
@@ -324,7 +324,7 @@ def answer(finished: Finished) -> Answer:
         likely=_likely(summary),
         marks=marks,
         marked=summary.marked,
-        points=_points(summary.sample, marks, form.names) if len(marks) > 1 else (),
+        points=_points(summary, marks, form) if len(marks) > 1 else (),
         expected=_expected(best, at_fit) if new and test is None and kind == "label" else (),
         classes=_classes(rows, names, on) if kind == "several" else (),
         fit=_fit(finished, form),
@@ -481,12 +481,11 @@ def _marks(summary: Summary, form: BagForm) -> tuple[Mark, ...]:
     return tuple(marks)
 
 
-def _points(
-    sample: Sampled | None, marks: Sequence[Mark], names: Sequence[str]
-) -> tuple[Point, ...]:
+def _points(summary: Summary, marks: Sequence[Mark], form: BagForm) -> tuple[Point, ...]:
     """Return the sampled instances by the first two features that mark likely ones."""
-    if sample is None or not names:
+    if (sample := summary.sample) is None or not form.names:
         return ()
+    names = [f"{form.modalities[0]} {name}".strip() for name in form.names]
     x, y = (sample["features"][:, names.index(mark.feature)].tolist() for mark in marks[:2])
     return tuple(map(Point, sample["name"], x, y, (sample["chance"] > 0.5).tolist()))
 

@@ -118,7 +118,7 @@ class BagsFamily(Family):
             with reading_of(self, settings), storage.sharing(files):
                 storage.fetch_ahead(file.url for file in files)
                 return settings_from_input(files, with_groups(files, settings))
-        except (storage.StorageError, KeyError):  # Arrow's, of a name that two columns have
+        except storage.StorageError:
             return settings  # the check says it
 
     check = staticmethod(bags_check.check)

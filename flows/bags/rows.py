@@ -75,8 +75,8 @@ class Rows:
 
     def is_tested(self, on: Which) -> BoolArray:
         """Return which rows have a label that their prediction does not know."""
-        alone = self.without if self.without.ndim == 1 else self.without[:, 0]
-        choice = {"new": self.known, "held out": self.held, "without": ~np.isnan(alone)}[on]
+        without = self.is_unseen & ~self.held
+        choice = {"new": self.known, "held out": self.held, "without": without}[on]
         if on != "new" and self.group.size and np.unique(self.group).size == 1:
             return np.zeros(self.label.size, bool)
         return np.asarray(self.known & choice)

@@ -306,8 +306,7 @@ def parts_of(model: Any, q: Any) -> tuple[Part, ...]:
 
 
 def _by_weight(parts: Sequence[Part]) -> tuple[Part, ...]:
-    shown = [part for part in parts if part.weight > NOTHING]
-    return tuple(sorted(shown, key=lambda part: -part.weight))
+    return tuple(sorted((p for p in parts if p.weight > NOTHING), key=lambda p: -p.weight))
 
 
 def experts_in(

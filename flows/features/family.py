@@ -96,7 +96,6 @@ class FeaturesFamily(ReadsColumns, Family):
             meaning=meaning_sums(
                 findings.features,
                 *fit.drawn(batch),
-                batch.codes[batch.row_of],
                 batch.levels,
                 batch.row_id,
                 count,

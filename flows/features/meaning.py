@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flows.evaluate.estimate import Estimate
 from flows.features.input.categories import Column
@@ -226,7 +225,6 @@ def meaning_sums(
     nu: FloatArray,
     weights: FloatArray,
     draw: Callable[[IntArray], BoolArray],
-    codes: NDArray[np.integer],
     levels: IntArray,
     row_id: IntArray,
     count: FloatArray,
@@ -242,8 +240,8 @@ def meaning_sums(
         [S, J, F + 1] draws of biases and weights.
     draw
         Draws the features [S, M, F] of some rows, given each draw of the weights.
-    codes, levels
-        [N, D] categories, -1 where missing, and [D] how many each column has.
+    levels
+        [D] how many categories each column has.
     row_id
         [N] numbers of the rows: these decide which are compared.
     count
@@ -341,9 +339,8 @@ def _name(changes: Sequence[Change], n_columns: int) -> tuple[NamePart, ...]:
         strong = strong[:NAMED]
     parts: dict[tuple[str, str, bool], list[str]] = {}
     for change in strong:
-        moved = change.moved is not None
-        key = change.scale if moved else "", "" if moved else change.category, change.rises
-        parts.setdefault(key, []).append(change.shown)
+        scale, category = ("", change.category) if change.moved is None else (change.scale, "")
+        parts.setdefault((scale, category, change.rises), []).append(change.shown)
     return tuple(
         NamePart(scale, category, rises, tuple(names), n_columns == len(names) > 2)
         for (scale, category, rises), names in parts.items()

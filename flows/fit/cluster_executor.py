@@ -69,7 +69,7 @@ class Lost(Exception):
     """An answer will not come; `died` where the worker is gone that worked on it."""
 
     def __init__(self, why: str, workers: set[str], died: bool, error: Any = None) -> None:
-        super().__init__(why, workers, died, error)  # all of it: whoever copies it calls this
+        super().__init__(why, workers, died, error)  # all, so that a copy can be made
         self.why, self.workers, self.died, self.error = why, workers, died, error
 
 

@@ -270,8 +270,7 @@ class Keywords(ReadsOneTable, Family):
         if storage.exists(every := paths.part(EVERY, index, "npz")):
             batch = read_state(every, type(batch))
         scores = scores_of(model, q, batch, local, settings, fitted is None)
-        number = _number(model, q)
-        return keep_scores(scores, batch.y, index, number, settings, paths)
+        return keep_scores(scores, batch.y, index, _number(model, q), settings, paths)
 
     def select(
         self,

@@ -209,8 +209,8 @@ def _one_text(rows: pa.Table, wide: Sequence[str], theirs: str) -> pa.ChunkedArr
 def _one_number(table: Table, ours: str, theirs: str, rows: pa.Table) -> bool:
     """Say whether a column of lists of numbers has one number in each cell, also as text."""
     lists = any(column.name == ours and column.type == NUMBERS for column in table.columns)
-    if not lists or theirs not in rows.column_names:
-        return False
+    if not lists or rows.column_names.count(theirs) != 1:
+        return lists and theirs in rows.column_names  # twice: `given` leaves it to `faults`
     if not is_text(rows[theirs].type):
         return is_number(rows[theirs].type)
     signs = (pc.match_substring(rows[theirs], sign) for sign in (table.separator, "["))
@@ -277,6 +277,11 @@ def add_absent_columns(table: Table, rows: pa.Table) -> pa.Table:
     )
 
 
+def repeated_name(file: str, name: str) -> Fault:
+    """Return the fault of a name that several columns of a file have."""
+    return Fault(file, "a name used once", "it twice", name, remedy="rename one")
+
+
 def faults(table: Table, schema: pa.Schema, file: str, theirs: Sequence[str] = ()) -> list[Fault]:
     """List what keeps a file with this schema from being read as this table.
 
@@ -308,7 +313,7 @@ def faults(table: Table, schema: pa.Schema, file: str, theirs: Sequence[str] = (
                 )
             )
         elif times[name] > 1:
-            wrong.append(Fault(file, "a name used once", "it twice", name, remedy="rename one"))
+            wrong.append(repeated_name(file, name))
         elif not can_read(column, kind := schema.field(name).type):
             expected, remedy = column.expected or f"type {column.arrow}", column.remedy
             if column.arrow == pa.string() and pa.types.is_floating(kind):

@@ -170,8 +170,7 @@ def _conclude_here(
     def each(function: Callable[..., Any], items: Sequence[Any], *args: Any) -> list[Any]:
         return [function(item, *args) for item in items]
 
-    alone = settings.of_case(case.fit.name)
-    return _conclude_case(case, alone, paths, fitted, each)
+    return _conclude_case(case, settings.of_case(case.fit.name), paths, fitted, each)
 
 
 def _conclude_case(

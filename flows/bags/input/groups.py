@@ -138,7 +138,11 @@ def _read_labelled_bags(
     roles = {name: settings.columns.get(name, name) for name in ("bag_id", "label", *others)}
     for file in files:
         parquet = storage.parquet_file(file.url)
-        there = {role: name for role, name in roles.items() if name in parquet.schema_arrow.names}
+        there = {
+            role: name
+            for role, name in roles.items()
+            if parquet.schema_arrow.names.count(name) == 1
+        }
         if "bag_id" not in there:
             continue
         for batch in storage.read_batches(

@@ -97,7 +97,7 @@ def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSetti
     are_words = False  # yes and no, in a file that has types
     for file in files[:FILES]:
         parquet = storage.parquet_file(file.url)
-        if column not in parquet.schema_arrow.names:
+        if parquet.schema_arrow.names.count(column) != 1:
             continue
         kind = parquet.schema_arrow.field(column).type
         if not (is_text(kind) or is_number(kind) or pa.types.is_dictionary(kind)):

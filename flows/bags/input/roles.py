@@ -81,6 +81,9 @@ class FirstRows:
         return self._named(read)
 
     def _named(self, rows: pa.Table) -> pa.Table:
+        if len({*rows.column_names}) < rows.num_columns:
+            twice = max(rows.column_names, key=rows.column_names.count)
+            raise InputError([reading.repeated_name(self.file.url, twice)])
         single = {k: v for k, v in self.settings.columns.items() if k not in _LISTS}
         columns = type(self.settings.columns)(single)
         plain = self.settings.model_copy(update={"columns": columns})

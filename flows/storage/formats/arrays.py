@@ -173,8 +173,8 @@ def _blocks(file: Any, stem: str) -> list[Block]:
         )
     if len(bags) == 1:
         [(own, members)] = bags.items()
-        beside = {name: member for name, member in _members(file).items() if name != own}
-        return [_block(beside | members, stem)]
+        others = {name: member for name, member in _members(file).items() if name != own}
+        return [_block(others | members, stem)]
     return [_block(members, name) for name, members in bags.items()]
 
 

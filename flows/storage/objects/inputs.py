@@ -225,8 +225,7 @@ def version_mark(info: dict[str, Any]) -> str:
 def _url_of(like: str, name: str) -> str:
     if is_local(like):
         return name
-    scheme = like.partition("://")[0]
-    return name if "://" in name else f"{scheme}://{name}"
+    return name if "://" in name else f"{like.partition('://')[0]}://{name}"
 
 
 _HIDDEN = (".", "_", "~$")  # the last of Office's lock files

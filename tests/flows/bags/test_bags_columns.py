@@ -207,13 +207,14 @@ def test_features_have_their_own_names_in_any_order(tmp_path, capsys):
     assert "column embedding, row 8" in refused(capsys, "bags", path, tmp_path / "o")
 
 
-def test_a_picture_shows_instances_by_the_features_that_mark_them(tmp_path, capsys):
+@pytest.mark.parametrize("modality", [{}, {"modality": ["image"] * 300}])
+def test_a_picture_shows_instances_by_the_features_that_mark_them(tmp_path, capsys, modality):
     """One instance of each positive bag has a large ``a`` and ``b``; both partitions are in it."""
     rng = np.random.default_rng(2)
     bag = np.repeat(np.arange(60), 5)
     features = rng.standard_normal((300, 3))
     features[::5, :2] += 4.0 * (np.arange(60) % 2)[:, None]
-    table = {"bag_id": [f"b{i:02d}" for i in bag], "label": bag % 2}
+    table = {"bag_id": [f"b{i:02d}" for i in bag], "label": bag % 2, **modality}
     table |= dict(zip(("c", "a", "b"), features.T[[2, 0, 1]], strict=True))
     path, target = written(tmp_path, pa.table(table)), tmp_path / "t"
     fitted(capsys, path, target, "partitions=2")
@@ -227,13 +228,18 @@ def test_a_picture_shows_instances_by_the_features_that_mark_them(tmp_path, caps
         assert sorted(map(float, place)) == pytest.approx(sorted(features[row, :2]), rel=1e-3)
 
 
+@pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("name", ["bag_id", "label", "f0"])
-def test_a_name_that_two_columns_have_is_a_fault(name, tmp_path, capsys):
+def test_a_name_that_two_columns_have_is_a_fault(first, name, tmp_path, capsys):
+    """In the first file or in a later one, by which settings are not completed."""
     table = {"bag_id": ["a", "b"] * 4, "label": [0, 1] * 4, "f0": [0.5, 1.5] * 4}
     columns = [pa.array(values) for values in (*table.values(), table[name])]
-    path = written(tmp_path, pa.table(columns, names=[*table, name]))
-    said = refused(capsys, "bags", path, tmp_path / "out")
-    assert "it twice" in said or "the columns are bag_id, label, f0, f0" in said
+    source = tmp_path / "in"
+    source.mkdir()
+    written(source, pa.table(columns, names=[*table, name]), f"{2 - first}.parquet")
+    written(source, pa.table(table), f"{1 + first}.parquet")
+    said = refused(capsys, "bags", source, tmp_path / "out")
+    assert f"column {name}: expected a name used once, found it twice; rename one" in said
 
 
 @pytest.mark.parametrize("files", [2, 5])

@@ -7,18 +7,17 @@ from flows.features.input.categories import Column
 from flows.features.meaning import features_of, meaning_sums
 from vbmodels.core.state import tree_sum
 from vbmodels.features.forms import Stability
-from vbmodels.features.ibp.predict import category_probabilities
 
 LEVELS = np.array([2, 3, 4])
 COLUMNS = [Column(f"q{d}", tuple("abcd"[:n]), (0,) * n, 0) for d, n in enumerate(LEVELS)]
 DRAWS = 40
 
 
-def summed(nu, mean, codes, ids, n_rows, levels=LEVELS):
+def summed(nu, mean, ids, n_rows, levels=LEVELS):
     """Sums where the rows' features are known, and weights to a tenth."""
     noise = np.random.default_rng(1).standard_normal((DRAWS, *mean.shape))
     return meaning_sums(
-        nu, mean + 0.1 * noise, lambda rows: np.tile(nu[rows] > 0.5, (DRAWS, 1, 1)), codes, levels,
+        nu, mean + 0.1 * noise, lambda rows: np.tile(nu[rows] > 0.5, (DRAWS, 1, 1)), levels,
         ids, np.ones(len(ids)), n_rows,
     )  # fmt: skip
 
@@ -30,18 +29,12 @@ def known(rows=900, seed=0):
     mean = np.zeros((6, 3))
     mean[:, 0] = [-1.0, 0.5, -0.5, 0.2, 0.0, -0.3]
     mean[0, 1], mean[3, 1], mean[1, 2] = 3.0, 0.8, -2.5
-    psi = mean[:, 0] + z @ mean[:, 1:].T
-    cells = [category_probabilities(psi, LEVELS, np.full(rows, d)) for d in range(3)]
-    codes = np.stack(
-        [(rng.random((rows, 1)) > np.cumsum(c, axis=1)[:, :-1]).sum(1) for c in cells], axis=1
-    )
-    codes = np.minimum(codes, LEVELS - 1)
-    return z.astype(float), mean, codes
+    return z.astype(float), mean
 
 
 def test_a_feature_is_described_by_the_columns_that_it_changes():
-    nu, mean, codes = known()
-    sums = summed(nu, mean, codes, np.arange(len(nu)), len(nu))
+    nu, mean = known()
+    sums = summed(nu, mean, np.arange(len(nu)), len(nu))
     first, second = features_of(sums, COLUMNS, Stability(np.array([1, 0]), 3), whole=True)
     assert [c.column for c in first.changes] == ["q0", "q2", "q1"]
     assert second.changes[0].column == "q1"
@@ -61,11 +54,11 @@ def test_a_feature_is_described_by_the_columns_that_it_changes():
 
 
 def test_no_cut_of_the_rows_changes_what_a_feature_is():
-    nu, mean, codes = known(rows=2500)
+    nu, mean = known(rows=2500)
     ids, parts = np.arange(2500), []
-    whole = summed(nu, mean, codes, ids, 2500)
+    whole = summed(nu, mean, ids, 2500)
     for part in (slice(0, 800), slice(800, 2500)):
-        parts.append(summed(nu[part], mean, codes[part], ids[part], 2500))
+        parts.append(summed(nu[part], mean, ids[part], 2500))
     assert 800 < whole.compared < 1200
     together = tree_sum(parts)
     assert together.compared == whole.compared

@@ -108,13 +108,11 @@ def test_answers_at_both_ends_are_described_by_a_category():
     # Categories in the order 2, 1, 3: with the feature 1 or 3, without it 2.
     mean = np.array([[-2.0, 4.0], [0.0, 0.0]] * 2)
     weights = mean + 0.03 * rng.standard_normal((20, *mean.shape))
-    ends = np.where(rng.random((600, 2)) < 0.5, 1, 2)
-    codes = np.where(nu > 0.5, ends, 0)
     ordered = ("1", "2", "3")
     columns = [Column(n, ("2", "1", "3"), (360, 120, 120), 0, ordered=ordered, scale="numbers")
                for n in ("a", "b")]  # fmt: skip
     sums = meaning_sums(
-        nu, weights, lambda rows: np.tile(nu[rows] > 0.5, (20, 1, 1)), codes, levels,
+        nu, weights, lambda rows: np.tile(nu[rows] > 0.5, (20, 1, 1)), levels,
         np.arange(600), np.ones(600), 600,
     )  # fmt: skip
     (one,) = features_of(sums, columns, Stability(None, 0), whole=False)
