@@ -31,7 +31,7 @@ FORMS: dict[str, list[dict[str, object]]] = {
         {"model": "embedding", "max_iter": 400},
         {"model": "auto", "max_iter": 400},
         {"model": "auto", "max_iter": 400, "witness_memory": 0.0},
-        {"inference": "mean_field"},
+        {"inference": "mean_field", "max_iter": 400},
         {"inference": "gibbs", "draws": 10, "warmup": 3, "max_iter": 60},
         {"model": "gp_probit"},
         {"model": "gp_probit", "inference": "gibbs", "draws": 10, "warmup": 3, "max_iter": 60},
