@@ -237,13 +237,12 @@ def _write(
 
 def _as_arrow(texts: JoinedTexts) -> pa.Array:
     parts = pa.array(texts.parts, pa.string())
-    numbers = texts.numbers[:, (texts.numbers >= 0).any(axis=0)]
-    columns = [parts.take(pa.array(c, mask=c < 0)) for c in numbers.T]
-    # A row of nothing but nulls would be left out.
-    columns.insert(0, pc.fill_null(columns.pop(0), ""))
+    first, *later = texts.numbers.T
+    used = [first, *(column for column in later if (column >= 0).any())]
+    columns = [parts.take(pa.array(column, mask=column < 0)) for column in used]
+    columns[0] = pc.fill_null(columns[0], "")  # else a row of nothing but nulls is left out
     joined = pc.binary_join_element_wise(*columns, " ", null_handling="skip")
-    otherwise = np.zeros(len(texts), bool)
-    otherwise[list(texts.otherwise)] = True
+    otherwise = np.isin(np.arange(len(texts)), list(texts.otherwise))
     others = pa.array([text for _, text in sorted(texts.otherwise.items())], pa.string())
     return pc.replace_with_mask(joined, pa.array(otherwise), others)
 

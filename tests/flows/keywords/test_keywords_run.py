@@ -252,6 +252,22 @@ def test_random_keyphrases_are_not_better_than_tf_idf(tmp_path):
     assert apart["low"] <= 0.0 <= apart["high"]
 
 
+@pytest.mark.parametrize("options", [{"keyphrases": 3}, {"unit": "word", "keyword_rate": 0.1}])
+def test_partitions_without_a_candidate_are_empty_tables(tmp_path, options):
+    """In a run and in its score, also where no document has any."""
+    texts = [f"Bayesian inference of sparse models uses data set {i}." for i in range(12)]
+    names = [f"d{i}" for i in range(13)]
+    pq.write_table(pa.table({"doc_id": names, "text": ["the of and", *texts]}), tmp_path / "in")
+    pq.write_table(pa.table({"doc_id": ["a", "b"], "text": ["the of", "and"]}), tmp_path / "none")
+    settings = KeywordSettings(rows_per_partition=1, **options)
+    launch("keywords", str(tmp_path / "in"), str(tmp_path / "out"), settings, ComputeSettings())
+    for source, rows in (("in", 12), ("none", 0)):
+        target = str(tmp_path / f"scored {source}")
+        launch_score(str(tmp_path / "out"), str(tmp_path / source), target, ComputeSettings())
+        table = pq.read_table(open_run(target)[0].root + "/keywords")
+        assert len(set(table["doc_id"].to_pylist())) == rows
+
+
 def test_terms_are_matched_as_phrases():
     text = ["The semi-supervised client/server model. Degrees of freedom of client server models."]
     known = [["The Semi-Supervised client", "client-server model", "degrees of freedom", "model x"]]
