@@ -46,7 +46,11 @@ def registered() -> tuple[
     settings: dict[str, type[RunSettings]] = {}
     points: dict[str, EntryPoint] = {}
     broken = []
-    for point in sorted(entry_points(group=GROUP), key=_order):
+    # Ours first: nobody takes their names.
+    for point in sorted(
+        entry_points(group=GROUP),
+        key=lambda p: (not p.value.startswith("flows."), p.name, _package(p), p.value),
+    ):
         try:
             if point.name in points:
                 other = points[point.name]
@@ -194,11 +198,6 @@ def _kind(value: object) -> str:
 
 def _package(point: EntryPoint) -> str:
     return point.dist.name if point.dist else "unknown"
-
-
-def _order(point: EntryPoint) -> tuple[bool, str, str, str]:
-    """Ours first: nobody takes their names."""
-    return not point.value.startswith("flows."), point.name, _package(point), point.value
 
 
 PIPELINES, _POINTS, BROKEN = registered()

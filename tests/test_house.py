@@ -15,7 +15,7 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 23889,
+    "statements of flows": 23886,
     "statements of vbmodels": 24432,
     "words of English in flows' Python": 8598,
     "words in templates": 5056,

@@ -17,7 +17,6 @@ from flows.bags import rivals, scored
 from flows.bags.answer import answer
 from flows.bags.input import check as bags_check
 from flows.bags.input import instances as instances_of
-from flows.bags.input import labels as bag_classes
 from flows.bags.input.check import CheckedBags, slices_of
 from flows.bags.input.form import (
     FILE,
@@ -174,7 +173,7 @@ class BagsFamily(Family):
             sums=dict(zip(grouped.modalities, sums, strict=True)),
             own=grouped.bags.bag_features.shape[1],
             classes=sorted(set(classes.flatten().to_pylist())) if settings.takes_classes else [],
-            exclusive=bag_classes.one_each(classes),
+            exclusive=not pc.any(pc.not_equal(pc.list_value_length(classes), 1)).as_py(),
             words=too_many_words(grouped.bags),
             numbers=checked.seen.columns,
             labels=dict(checked.seen.labels),

@@ -160,7 +160,8 @@ def _class_tables(
             label = pa.array(labels[:, c], pa.int8(), mask=labels[:, c] < 0)
         columns = [rows["bag_id"], label, pa.array(scores.bags), held_out]
         names = pa.array([name or None] * size, pa.string())
-        columns += [_or_nulls(scores.without, size), names, predicted, rows["given"]]
+        without = np.full(size, np.nan) if scores.without is None else scores.without
+        columns += [pa.array(without, from_pandas=True), names, predicted, rows["given"]]
         bags = pa.table([*columns, group_column(data)], schema=BAGS.arrow)
         yield _tables(scores, part, bags, data, explain, name)
 
@@ -194,11 +195,6 @@ def normalised(by_class: Sequence[Scores]) -> tuple[list[Scores], IntArray]:
     chance = chance / chance.sum(axis=1, keepdims=True)
     parts = [replace(scores, bags=p) for scores, p in zip(by_class, chance.T, strict=True)]
     return parts, chance.argmax(axis=1)
-
-
-def _or_nulls(values: np.ndarray | None, size: int) -> pa.Array:
-    """Return values, null where they are NaN."""
-    return pa.nulls(size, pa.float64()) if values is None else pa.array(values, from_pandas=True)
 
 
 def instance_table(scores: Scores, part: Part, name: str | None) -> pa.Table:

@@ -239,7 +239,9 @@ def answer_of(finished: Finished) -> Answer:
     called = _sum([part.called for part in scored])
     old = of_fit.thresholds if of_fit is not None and is_new else ()
     effects = () if is_new else _effects_of(about, kind)
-    repeated = "" if is_new or not encoding.repeated else encoding.repeated
+    repeated = "" if is_new else encoding.repeated
+    ends = min(part.ends[0] for part in scored), max(part.ends[1] for part in scored)
+    clear = _sum([part.clear for part in scored]) if kind == "label" and is_new else ()
     answer = Answer(
         kind=kind,
         names=_names_of(encoding, kind, finished.settings),
@@ -252,9 +254,11 @@ def answer_of(finished: Finished) -> Answer:
         spread=_spread_of(rows, scored, kind, is_new),
         predicted=_predicted_in(scored, encoding, kind),
         unclear=sum(part.unclear for part in scored),
-        clear=_clear_of(scored) if kind == "label" and is_new else (),
+        clear=tuple(
+            Clear(int(rows - outside), int(outside), float(wrong)) for rows, wrong, outside in clear
+        ),
         called=tuple(int(called[AT.index(cut.at)]) for cut in old) if called.size else (),
-        ends=_ends_of(scored) if kind in ("number", "count") else None,
+        ends=ends if kind in ("number", "count") and ends[0] <= ends[1] else None,
         lists=_lists_of(scored, tested, is_new),
         outside=tuple(Outside(*row) for part in beyond for row in part.some)[:MOST_OUTSIDE],
         outside_rows=sum(part.rows for part in beyond),
@@ -472,18 +476,6 @@ def _predicted_in(scored: Sequence[Scored], encoding: Encoding, kind: Kind) -> d
         return dict(zip(("negative", "unclear", "positive"), counts, strict=True))
     pairs = zip(encoding.labels, counts, strict=True)
     return dict(sorted(pairs, key=lambda pair: -pair[1]))
-
-
-def _clear_of(scored: Sequence[Scored]) -> tuple[Clear, ...]:
-    return tuple(
-        Clear(int(rows - outside), int(outside), float(wrong))
-        for rows, wrong, outside in _sum([part.clear for part in scored])
-    )
-
-
-def _ends_of(scored: Sequence[Scored]) -> tuple[float, float] | None:
-    low, high = min(part.ends[0] for part in scored), max(part.ends[1] for part in scored)
-    return (low, high) if low <= high else None
 
 
 def _lists_of(scored: Sequence[Scored], tested: Tested | None, is_new: bool) -> dict[str, Listed]:

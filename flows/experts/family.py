@@ -13,6 +13,7 @@ from flows.experts.input.design import Forms
 from flows.experts.input.encoding import AboutRows, check_finite, faults_of_fit
 from flows.experts.input.prepare import prepared
 from flows.experts.input.simulate import write_rows
+from flows.experts.input.units import group_by_beginning
 from flows.experts.schema import ROWS_IN
 from flows.experts.scored import Scored, parameters_in
 from flows.experts.settings import ExpertSettings
@@ -51,7 +52,7 @@ class Experts(ReadsColumns, Family):
     def ingest(self, part: Part, settings: ExpertSettings, paths: RunPaths) -> Ingested:
         """Keep a partition's rows with its columns in order, and count what they hold."""
         rows = self.read_rows(part, settings)
-        table = concat_files(rows.taken)
+        table = group_by_beginning(concat_files(rows.taken), settings.group_parts)
         storage.write_table(paths.part("rows", part.index), table)
         about = AboutRows(contents=rows.contents)
         json_files.write(paths.part("about", part.index, "json"), about)

@@ -73,6 +73,12 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
         description="Which rows are held out, by default some at random. last: the last rows of "
         "the input; the name of a column: the rows with its last values, such as the latest dates.",
     )
+    group_parts: int = Field(
+        0,
+        ge=0,
+        description="Of how many first parts of its group, or of its name without a column group, "
+        "a row's group has its own, such as 2 of SUBJ-029_v3; 0: all.",
+    )
     test_share: float | None = Field(
         None,
         ge=0.0,

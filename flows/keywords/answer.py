@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -331,7 +330,11 @@ def answer_of(finished: Finished, q: CorpusGlobal | None, doubts: Doubts) -> Ans
         ranking=whole.ranking,
         measured=_measured(Truth.joined([part.truth for part in parts])),
         doubts=doubts,
-        frequent=_frequent(terms.likely or terms.new, terms.written),
+        frequent=tuple(
+            Frequent(terms.written[stem], n)
+            for stem, n in (terms.likely or terms.new).most_common(MOST_FREQUENT)
+            if n > 1
+        ),
         likely_frequent=bool(terms.likely),
         histogram=tuple(np.sum([part.histogram for part in parts], axis=0).tolist()),
         documents=tuple(documents[:MOST_DOCUMENTS]),
@@ -429,11 +432,6 @@ def _share(part: IntArray, whole: IntArray) -> Estimate | None:
     counts = np.stack([part, whole - part], axis=1).ravel()
     document = np.repeat(np.arange(counts.size) // 2, counts)
     return share_of(np.repeat(np.arange(counts.size) % 2 == 0, counts), document)
-
-
-def _frequent(counts: Counter[str], written: dict[str, str]) -> tuple[Frequent, ...]:
-    most = counts.most_common(MOST_FREQUENT)
-    return tuple(Frequent(written[stem], n) for stem, n in most if n > 1)
 
 
 def _to_label(documents: Sequence[DocumentToLabel]) -> ToLabel | None:

@@ -71,7 +71,7 @@ from vbmodels.keywords.features import FEATURE_NAMES, build_batch, in_phrases
 from vbmodels.keywords.learnt_prior import NONE
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES, build_phrases
-from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal
+from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.units import KeywordBatch
 from vbmodels.tables.column_table import ColumnRead
 from vbmodels.text.candidate_words import NO_VOCABULARY, Vocabulary
@@ -284,7 +284,10 @@ class Keywords(ReadsOneTable, Family):
         each: Each,
     ) -> tuple[list[Whole], Any]:
         """Decide the selection over all partitions and write the tables."""
-        learned = not isinstance(model, Keyphrases) or _learned(model, q)
+        # Phrases have known ones, or other corpora, to learn from; or nothing.
+        learned = not isinstance(model, Keyphrases) or bool(
+            q.observed.known or model.phrases.learnt is not None
+        )
         of_candidates, number = regression_of(model, q)[1], _number(model, q)
         whole = publish(summaries, of_candidates, learned, number, settings, paths, each)
         if fitted is None and of_candidates is not None:
@@ -330,11 +333,6 @@ class Keywords(ReadsOneTable, Family):
         from flows.keywords.input.simulate import write_documents
 
         return write_documents(target, rows, seed)
-
-
-def _learned(model: Keyphrases, q: PhraseGlobal) -> bool:
-    """Whether phrases have anything to learn from: known ones, or other corpora."""
-    return bool(q.observed.known) or model.phrases.learnt is not None
 
 
 def _number(model: Any, q: Any) -> int | None:

@@ -241,11 +241,6 @@ def claim(store: str, run_id: str, timeout: float = TIMEOUT, flow_run: str = "")
         claimed.release()
 
 
-def is_part_of(name: str) -> bool:
-    """Whether a file of a run's working folder is the lock, or a heartbeat being written."""
-    return name == LOCK or name.startswith(f".{LOCK}.")
-
-
 def stop_heartbeat(store: str) -> None:
     """End the heartbeat of a claim before its folder is removed: a beat would make it again."""
     if store in _held:

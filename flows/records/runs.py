@@ -307,7 +307,7 @@ def mark_latest(paths: RunPaths, record: RunRecord) -> None:
     here differs from one that is published.
     """
     for name in storage.names(paths.work):
-        if not lock.is_part_of(name):
+        if name != lock.LOCK and not name.startswith(f".{lock.LOCK}."):  # a heartbeat's
             storage.delete(storage.join(paths.work, name))
     latest = json_files.dumped(Latest(run_id=paths.run_id, pipeline=record.pipeline))
     refuse_removed(paths)

@@ -13,7 +13,6 @@ from scipy.sparse import issparse
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
 from vbmodels.bags.multilabel import bag_prints, join_groups
 from vbmodels.bags.places import find_places
-from vbmodels.bags.shared_labels import find_group_parts, first_parts
 from vbmodels.core.options import LARGEST
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.estimators.base import warn_of_columns
@@ -22,6 +21,7 @@ from vbmodels.tables.columns import Reason, names_rows, rules_of
 from vbmodels.tables.frames import cells_of, is_frame, is_missing, names_of, numbers_of, values_of
 from vbmodels.tables.levels import join_case
 from vbmodels.tables.readers import refuse_unclear, seen_of
+from vbmodels.tables.shared_labels import find_group_parts, first_parts
 
 BAG, MODALITY, LABEL, FEATURES, INSTANCE = "bag_id", "modality", "label", "features", "instance_id"
 GROUP = "group"

@@ -24,15 +24,15 @@ from flows.tables.roles import ColumnContents, column_rules, unclear_faults
 from flows.tables.table import matches
 from vbmodels.bags.bags import UNLABELLED, Bags
 from vbmodels.bags.multilabel import ONE_GROUP, join_groups, row_hash
-from vbmodels.bags.shared_labels import (
+from vbmodels.core.state import BoolArray, IntArray
+from vbmodels.tables.cells import number_of
+from vbmodels.tables.shared_labels import (
     find_group_parts,
     first_parts,
     is_measured,
     measure_agreement,
     repeats_enough,
 )
-from vbmodels.core.state import BoolArray, IntArray
-from vbmodels.tables.cells import number_of
 
 MANY_BAGS, MANY_GROUPS = 500, 50  # with a label, from which some are held out by default
 MOST_BAGS = 5_000  # with a label, that are looked at

@@ -18,8 +18,8 @@ from flows.faults import InputError
 from flows.tables import mixed
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, bags
 from vbmodels.bags.multilabel import bag_prints
-from vbmodels.bags.shared_labels import first_parts
 from vbmodels.core.state import IntArray
+from vbmodels.tables.shared_labels import first_parts
 
 
 @dataclass(frozen=True)

@@ -289,11 +289,6 @@ def of_bags(table: pa.Table, number: IntArray, n: int) -> pa.Array:
     return pa.array(lists, pa.list_(pa.string()))
 
 
-def one_each(lists: pa.Array) -> bool:
-    """Whether each bag with known classes has exactly one."""
-    return bool(pc.all(pc.equal(pc.list_value_length(lists.drop_null()), 1)).as_py() is not False)
-
-
 def matrix(lists: Sequence[list[str] | None], classes: Sequence[str]) -> NDArray[np.int8]:
     """Return 1, 0 or ``UNLABELLED`` for each bag and class, [B, C]."""
     labels = np.zeros((len(lists), len(classes)), np.int8)

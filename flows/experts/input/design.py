@@ -158,13 +158,14 @@ def choose_basis(
     x = encoded(np.take(sample.x, used, axis=1), encoding.columns, filled=False)
     number = encoding.target is not None
     is_count = encoding.target is not None and encoding.target.count
+    missing = np.full((1, len(encoding.columns)), np.nan)
     return basis_of(
         replace(sample, x=x, group=units.number_of(sample.group)),
         (design.centre, design.scale),
         sums.binary | sums.constant,
         design.sparse,
         FURTHEST if settings.standardise else np.inf,
-        _fill(encoding) if np.isnan(x).any() else None,
+        encoded(missing, encoding.columns)[0] if np.isnan(x).any() else None,
         landmarks_for(
             has_process(settings) and not is_count,
             number,
@@ -175,12 +176,6 @@ def choose_basis(
         blocks_of(encoding.columns),
         number,
     )
-
-
-def _fill(encoding: Encoding) -> FloatArray:
-    """Return the values of missing cells of the model's columns; [D]."""
-    fill = [np.full(len(encoding.columns), np.nan)]
-    return encoded(np.stack(fill), encoding.columns)[0]
 
 
 def sums_of(

@@ -41,7 +41,6 @@ from flows.experts.input.units import (
     RowUnits,
     find_units,
     hold_out_warnings,
-    may_name_groups,
     said_of_units,
 )
 from flows.experts.settings import ExpertSettings
@@ -233,7 +232,11 @@ def _choose_columns(
     kinds = {name: rule for name, rule in every.items() if name not in ids}
     labels = _read_labels(about, settings)
     indices = [part.index for part in parts]
-    named = may_name_groups(seen, every)
+    named = {  # what may name groups
+        name: rule
+        for name, rule in every.items()
+        if rule.kind == CATEGORY or (rule.kind == NUMBER and not seen[name].fractions)
+    }
     row_units = find_units(parts, kinds, every, named, labels, settings, paths, each)
     units = row_units.units
     summed = reduce(add, each(sums_of, indices, kinds, labels, settings, paths))

@@ -20,16 +20,17 @@ from flows.family import Each
 from flows.faults import InputError
 from flows.records.runs import RunPaths
 from flows.records.states import read_state
-from flows.tables.mixed import CATEGORY, NUMBER
+from flows.tables import mixed
+from flows.tables.mixed import CATEGORY
 from flows.tables.names import digests_of, file_name, listed
 from flows.tables.partition import Part
-from flows.tables.roles import ID, LABEL
+from flows.tables.roles import ID, LABEL, cells_of
 from vbmodels.core.draws import hashed
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.experts.shared_rows import are_copies, dealt, design_effect, neighbours_alike
 from vbmodels.tables.columns import Rule, looks_like_id
 from vbmodels.tables.encoding import cell_keys
-from vbmodels.tables.seen import Seen
+from vbmodels.tables.shared_labels import find_group_parts, first_parts
 
 GROUP = ROW_GROUP.name
 HELD_OUT, LAST, MOST_IN_FOLDS = 0.1, 0.2, 5000
@@ -42,6 +43,8 @@ REPEATS = 8
 ALIKE, BEYOND_CHANCE = 0.25, 4.0
 """Correlation from which on an order in time is asked about, where it is that many standard errors
 of that of rows without one."""
+LOOKED, NAMES_ROWS = 5000, 0.9
+"""Rows whose names are looked at; share of cells that differ, from which on a column names rows."""
 MOST_CHANGES = 4
 """Changes of the label along sorted values below which their size may decide it."""
 
@@ -166,8 +169,8 @@ def find_units(
     indices = [part.index for part in parts]
     by = {name: rule for name, rule in columns.items() if name == settings.held_out}
     _refuse_order(by, columns, settings)
-    results = each(_keep_keys, indices, kinds, named, labels, prefix, by, paths)
-    every, numeric = [keys for keys, _ in results], isinstance(labels, Target)
+    every = each(_keep_keys, indices, kinds, labels, prefix, by, paths)
+    numeric = isinstance(labels, Target)
     units = join_units(every, numeric).tested(every, settings, numeric)
     storage.write_bytes(_url(paths), to_bytes(units))
     fitted = [~np.isnan(keys.label) & ~units.held_out(keys) for keys in every]
@@ -177,24 +180,28 @@ def find_units(
         )
         for n in ("cells", "label")
     )
-    repeated = "" if units.grouped else _deciding([pairs for _, pairs in results])
     labels_in_order = np.concatenate([keys.label for keys in every])
+    repeated, parts_alike = "", 0
+    if not units.grouped:
+        repeated, parts_alike = _find_groups(named, labels_in_order, indices, paths)
     alike = neighbours_alike(labels_in_order, numeric)
-    return RowUnits(units, cells, label, repeated, alike)
+    return RowUnits(units, cells, label, repeated, parts_alike, alike)
 
 
 @dataclass(frozen=True)
 class RowUnits:
     """The units, and keys of the cells and labels of all fitted rows; [n].
 
-    ``repeated``: the column whose values have one label each; "" for none. ``alike``: how alike the
-    labels of rows are that follow each other (`neighbours_alike`).
+    ``repeated``: the column whose values have one label each, or whose first ``parts_alike`` parts
+    do; "" for none. ``alike``: how alike the labels of rows are that follow each other
+    (`neighbours_alike`).
     """
 
     units: Units
     cells: IntArray
     label: FloatArray
     repeated: str
+    parts_alike: int
     alike: float
 
 
@@ -211,29 +218,18 @@ def _url(paths: RunPaths) -> str:
 def _keep_keys(
     index: int,
     kinds: Mapping[str, Rule],
-    named: Mapping[str, Rule],
     labels: Labels | Target,
     prefix: str,
     by: Mapping[str, Rule],
     paths: RunPaths,
-) -> tuple[RowKeys, dict[str, Decided | None]]:
+) -> RowKeys:
     table = storage.read_table(paths.part("rows", index))
     raw, _ = raw_of(table, kinds)
     keys = keys_of(raw, list(kinds), table, labels, prefix)
     position: FloatArray = np.arange(float(len(table))) + index * 2.0**32
     keys = replace(keys, time=raw_of(table, by)[0][:, 0] if by else position)
     storage.write_bytes(paths.part("keys", index, "npz"), to_bytes(keys))
-    known = ~np.isnan(keys.label)
-    places = {name: j for j, name in enumerate(kinds)}
-    decided = {}
-    for name, rule in named.items():
-        numbers = raw if name in places else raw_of(table, {name: rule})[0]
-        values = numbers[:, places.get(name, 0)]
-        has_both = known & ~np.isnan(values)
-        decided[name] = Decided.of(
-            values[has_both], keys.label[has_both], np.ones(int(has_both.sum()))
-        )
-    return keys, decided
+    return keys
 
 
 def _refuse_order(
@@ -247,51 +243,62 @@ def _refuse_order(
         raise InputError.of("settings", expected, settings.held_out, "held_out")
 
 
-@dataclass(frozen=True)
-class Decided:
-    """The values of a column, each with its one label and its rows; [V]."""
+def _decides(values: FloatArray, label: FloatArray, by_name: bool) -> int:
+    """Return how many values a column has where each has one label; else, or by chance, 0.
 
-    values: FloatArray
-    label: FloatArray
-    rows: FloatArray
-
-    @classmethod
-    def of(cls, values: FloatArray, label: FloatArray, rows: FloatArray) -> Decided | None:
-        """Count the rows of each value; None where one has two labels."""
-        distinct, first, number = np.unique(values, return_index=True, return_inverse=True)
-        if (label != label[first][number]).any():
-            return None
-        return cls(distinct, label[first], np.bincount(number, rows, distinct.size).astype(float))
-
-    def names_groups(self, by_name: bool) -> bool:
-        """Whether the labels are decided by no chance, nor by the size of the values."""
-        count, rows = self.values.size, float(self.rows.sum())
-        varied = int(np.count_nonzero(np.diff(self.label)))
-        least = 1 if by_name else max(MOST_CHANGES, 0.1 * count)
-        return 2 < count <= 0.8 * rows and rows - count >= REPEATS and varied >= least
+    Chance is where few rows repeat a value, and where the size of values decides labels.
+    """
+    known = ~np.isnan(values) & ~np.isnan(label)
+    values, label = values[known], label[known]
+    distinct, first, number = np.unique(values, return_index=True, return_inverse=True)
+    if (label != label[first][number]).any():
+        return 0
+    count, rows = distinct.size, values.size
+    varied = int(np.count_nonzero(np.diff(label[first])))
+    least = 1 if by_name else max(MOST_CHANGES, 0.1 * count)
+    is_clear = 2 < count <= 0.8 * rows and rows - count >= REPEATS and varied >= least
+    return count if is_clear else 0
 
 
-def may_name_groups(seen: Mapping[str, Seen], rules: Mapping[str, Rule]) -> dict[str, Rule]:
-    """Return the columns of categories and of whole numbers, how they are read."""
-    return {
-        name: rule
-        for name, rule in rules.items()
-        if rule.kind == CATEGORY or (rule.kind == NUMBER and not seen[name].fractions)
+def _find_groups(
+    named: Mapping[str, Rule], label: FloatArray, indices: Sequence[int], paths: RunPaths
+) -> tuple[str, int]:
+    """Return the column whose values decide labels, and how many first parts of these do; or "", 0.
+
+    Of the first rows, whatever their partitions. 0 parts are whole values.
+    """
+    tables: list[pa.Table] = []
+    for index in indices:
+        if sum(map(len, tables)) < LOOKED:
+            tables.append(storage.read_table(paths.part("rows", index)))
+    label = label[:LOOKED]
+    raw = np.concatenate([raw_of(table, named)[0] for table in tables])[:LOOKED]
+    sizes = {
+        name: _decides(values, label, looks_like_id(name))
+        for name, values in zip(named, raw.T, strict=True)
     }
+    if any(sizes.values()):
+        return max(sizes, key=lambda name: sizes[name]), 0
+    codes = np.where(np.isnan(label), -1, np.unique(label, return_inverse=True)[1])
+    for name in (ID, *(name for name, rule in named.items() if rule.kind == CATEGORY)):
+        texts = (t[ID] if name == ID else mixed.texts(cells_of(t, name)) for t in tables)
+        names = [cell or "" for cells in texts for cell in cells.to_pylist()][:LOOKED]
+        parts = 0
+        if len(set(names)) > NAMES_ROWS * len(names):
+            parts, _ = find_group_parts(names, codes)
+        if parts:
+            return name, parts
+    return "", 0
 
 
-def _deciding(parts: Sequence[Mapping[str, Decided | None]]) -> str:
-    """Return the column of the most values with one label each, in all partitions."""
-    sizes: dict[str, int] = {}
-    for name in parts[0] if parts else ():
-        decided = [of_part for part in parts if (of_part := part[name]) is not None]
-        if len(decided) < len(parts):
-            continue
-        columns = ("values", "label", "rows")
-        every = Decided.of(*(np.concatenate([getattr(p, c) for p in decided]) for c in columns))
-        if every is not None and every.names_groups(looks_like_id(name)):
-            sizes[name] = every.values.size
-    return max(sizes, key=lambda name: sizes[name], default="")
+def group_by_beginning(rows: pa.Table, parts: int) -> pa.Table:
+    """Return rows whose groups have their first parts as names; 0: as they are."""
+    columns = {name: rows[name] for name in rows.column_names}
+    if parts:
+        names = columns.get(GROUP, columns[ID]).to_pylist()
+        groups = [cell and first_parts(cell, parts) for cell in names]
+        columns[GROUP] = pa.array(groups, pa.string())
+    return pa.table(columns)
 
 
 def keys_of(
@@ -325,7 +332,8 @@ def keys_of(
 
 def read_names(paths: RunPaths, index: int, settings: ExpertSettings) -> pa.Table:
     """Return a partition's rows with names and labels, and their groups and exposures if given."""
-    present = [name for name in (GROUP, EXPOSURE) if name in settings.columns]
+    given = {*settings.columns, GROUP} if settings.group_parts else settings.columns
+    present = [name for name in (GROUP, EXPOSURE) if name in given]
     return storage.read_table(paths.part("rows", index), [ID, LABEL, *present])
 
 
@@ -340,10 +348,14 @@ def hold_out_warnings(row_units: RowUnits) -> list[str]:
             "order of time, --set held_out=last tests later ones."
         ]
     name = row_units.repeated
+    alike, advice = f"of each value of {name}", f"--column {shlex.quote(f'group={name}')}"
+    if row_units.parts_alike:
+        column = "" if name == ID else f"{advice} "
+        alike = f"whose {name} begins alike"
+        advice = f"{column}--set group_parts={row_units.parts_alike}"
     return [
-        f"The rows of each value of {name} have one label. If {name} names what rows are of, "
-        f"--column {shlex.quote(f'group={name}')} leaves them out together; else figures are "
-        "too good."
+        f"The rows {alike} have one label. If of one patient, {advice} leaves them out "
+        "together; else figures are too good."
     ]
 
 
@@ -354,7 +366,7 @@ def said_of_units(units: Units, settings: ExpertSettings) -> list[str]:
         last = "rows" if settings.held_out == ORDER else settings.held_out
         notes.append(f"held out: last {last}")
     if units.grouped:
-        name = settings.columns[GROUP]
+        name = settings.columns.get(GROUP, f"beginning of {ID}")
         text = f"rows of one {name} are left out together: {units.grouped:,} groups"
         if units.design_effect > 1.05:
             text += f"; as their labels are alike, each row counts 1/{units.design_effect:.3g}"

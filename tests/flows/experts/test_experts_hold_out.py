@@ -109,6 +109,37 @@ def test_rows_of_a_patient_are_asked_about_and_held_out_together(tmp_path, numer
     assert not test["better"]
 
 
+@pytest.mark.parametrize("role", ["id", "sample"])
+def test_rows_named_after_a_patient_are_asked_about_and_held_out_together(tmp_path, role):
+    """Whatever the partitions; a patient is the first two parts of SUBJ-029_v3."""
+    rng = np.random.default_rng(2)
+    columns = patients(rng, lambda patient: rng.integers(0, 2, 60)[patient])
+    visits = [f"SUBJ-{int(p[1:]):03d}_v{i % 10}" for i, p in enumerate(columns.pop("patient"))]
+    order = rng.permutation(600)
+    columns = {name: np.array(cells)[order] for name, cells in columns.items()}
+    given = written(tmp_path, {role: np.array(visits)[order], **columns})
+    more = setting_args("test_share=0.3", "baselines=no", "inference=cavi", "n_experts=1")
+    succeed("experts", given, tmp_path / "plain", *more, "--partitions", 4)
+    plain = latest(tmp_path / "plain")[1]
+    assert plain["results"]["repeated"] == role
+    (asked,) = [text for text in plain["warnings"] if "begins alike" in text]
+    advised = ["--set", "group_parts=2"]
+    if role == "sample":
+        advised = ["--column", "group=sample", *advised]
+    assert " ".join(advised) in asked
+    succeed("experts", given, tmp_path / "out", *more, *advised)
+    run, record = latest(tmp_path / "out")
+    rows = rows_of(run).to_pydict()
+    sides = set(zip(rows["group"], rows["held_out"], strict=True))
+    assert {group for group, _ in sides} == {f"SUBJ-{p:03d}" for p in range(60)}
+    assert len(sides) == 60
+    test = record["results"]["test"]
+    assert test["auroc"]["low"] < 0.5 < test["auroc"]["high"]
+    assert not record["results"]["repeated"]
+    new = written(tmp_path, {n: v for n, v in columns.items() if n != "label"}, "new.parquet")
+    succeed("score", tmp_path / "out", new, tmp_path / "scored")
+
+
 def test_classes_in_order_of_time_are_asked_about(tmp_path, capsys):
     """Labels that drift are alike from row to row; shuffled ones, and few, are so by chance."""
     rng = np.random.default_rng(8)
