@@ -6,7 +6,7 @@ stores, and what it found is added up afterwards (`accept`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -108,7 +108,7 @@ def _refuse_unknown_names(run: Run) -> None:
     table = table_read(run.family.name)
     ours = [column.name for column in table.columns] if table else []
     if table:
-        _raise(_unknown_columns(run.family.name, table, columns_of))
+        _raise(_unknown_columns(run.family, table, columns_of))
     columns: dict[str, None] = {}
     with reading_of(run.family, settings), storage.sharing(run.files), suppress(StorageError):
         for file in run.files[:_LOOKED]:
@@ -126,17 +126,17 @@ def _refuse_unknown_names(run: Run) -> None:
     _raise(faults)
 
 
-def _unknown_columns(pipeline: str, table: Table, named: Iterable[str]) -> list[Fault]:
+def _unknown_columns(family: Family, table: Table, named: Mapping[str, str]) -> list[Fault]:
     """List names on the left of ``--column`` that are none of a pipeline's columns.
 
-    Of one that reads any columns, only what looks like a slip of the pen.
+    Of one that reads any columns, only settings, and what looks like a slip of the pen.
     """
-    ours, faults = [column.name for column in table.columns], []
-    for name in named:
-        meant = did_you_mean(name, ours)
+    ours, faults, settings = [c.name for c in table.columns], [], family.settings.model_fields
+    for name, theirs in named.items():
+        meant = f"--set {name}={theirs}?" if name in settings else did_you_mean(name, ours)
         if name not in (*ours, WEIGHT) and (meant or not table.others):
             remedy = meant or f"write OURS=YOURS; ours are {listed(ours, 12)}"
-            found = f"{pipeline} has no column called {name}"
+            found = f"{family.name} has no column called {name}"
             faults.append(Fault("--column", "", found, remedy=remedy))
     return faults
 

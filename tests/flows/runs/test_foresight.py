@@ -197,6 +197,8 @@ def test_a_name_that_is_none_of_our_columns_is_refused(tmp_path, capsys):
     code, _, err = run(capsys, *words, "lable=diagnosis")
     said = "--column: experts has no column called lable; did you mean label?"
     assert (code, said in " ".join(err.split())) == (2, True), err
+    code, _, err = run(capsys, *words, "held_out=x", "--column", "label=diagnosis")
+    assert (code, "--set held_out=x?" in err) == (2, True), err
     code, _, err = run(capsys, *words, "size=x", "--column", "label=diagnosis")
     assert code == 0, err
     (tmp_path / "sheet.csv").write_text("sample,path\nann,a.bam\n")
