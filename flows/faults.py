@@ -171,6 +171,7 @@ class Fault:
     column: str | None = None
     row: int | None = None  # counted from 1
     remedy: str | None = None
+    is_absent: bool = False  # the file has no such column
 
     def __str__(self) -> str:
         where = _cut("file", self.file)

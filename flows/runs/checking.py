@@ -277,7 +277,7 @@ def _faults(run: Run, checked: Sequence[Checked], rows: bool = True) -> list[Fau
 
 def _without_option(fault: Fault) -> Fault:
     """Return the fault of a column that new data lack; a score has no option that names one."""
-    if not (fault.column and fault.found.startswith("not in the file")):
+    if not (fault.column and fault.is_absent):
         return fault
     first, *more = fault.column.split(",")
     what = f"give {first} and {len(more):,} more" if more else f"rename the column to {first}"

@@ -297,6 +297,7 @@ def faults(table: Table, schema: pa.Schema, file: str, theirs: Sequence[str] = (
             f"not in the file ({c.type})",
             c.name,
             remedy=f"{_for_absent(c, schema, table)} (the columns are {columns})",
+            is_absent=True,
         )
         for c in table.columns
         if c.required and c.name not in names

@@ -247,7 +247,7 @@ def _asked(parts: Sequence[PartCalls], settings: VariantSettings) -> Asked:
         filter_level=settings.filter_level,
         indels=settings.indels,
         not_run=not_run,
-        lacking=tuple(name for name, why in not_run.items() if why in part_calls.LACKING),
+        lacking=tuple(name for name in not_run if name not in settings.skipped_filters),
     )
 
 

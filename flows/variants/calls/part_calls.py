@@ -20,7 +20,6 @@ MOST_MISSED = 10  # regions that are not callable
 GOOD_R_HAT = 1.05
 NO_STRANDS = "these counts do not have the strands of reads"
 NO_READS = "these counts do not have the qualities of reads"
-LACKING = (NO_STRANDS, NO_READS)
 
 
 @dataclass(frozen=True)
