@@ -18,7 +18,7 @@ from flows.catalogue import pipeline_named, table_read
 from flows.events import Events, Stage
 from flows.family import Prepared, reading_of
 from flows.fit.job import one_thread
-from flows.records.runs import Dropped, RunPaths, new_run_id, peak_memory, unsaid
+from flows.records.runs import Dropped, RunPaths, new_run_id, peak_memory
 from flows.records.states import read_state
 from flows.runs import checking
 from flows.runs.context import Run
@@ -109,7 +109,7 @@ def in_lines(preview: Estimate, width: int = 0) -> list[str]:
     """Say it in lines, of which the table of columns fits ``width`` (0: any)."""
     files = "1 file" if preview.files == 1 else f"{preview.files:,} files"
     lines = [_headline(preview, files), *in_columns(preview.columns, width=width)]
-    for loss in unsaid(preview.dropped, preview.warnings):
+    for loss in (loss for loss in preview.dropped if not loss.is_warned_of):
         more = ", ..." if loss.examples and loss.count > 3 else ""
         names = ", ".join(loss.examples[:3]) + more
         lines.append(f"not used: {loss.reason}: {loss.count:,}" + (f" ({names})" if names else ""))
@@ -160,7 +160,7 @@ def _range(seconds: float, longer: float = 0.0) -> str:
 
 def _headline(preview: Estimate, files: str) -> str:
     """Say how much there is, and how much of it is not used or needs a look."""
-    unused = sum(loss.count for loss in unsaid(preview.dropped, preview.warnings))
+    unused = sum(loss.count for loss in preview.dropped if not loss.is_warned_of)
     not_used = sum(c.left_out for c in preview.columns)
     row = preview.row if preview.rows == 1 else f"{preview.row}s"
     parts = [f"{preview.rows:,} {row} in {files}", "no errors"]

@@ -118,8 +118,9 @@ class Dropped(BaseModel):
     of
         Out of how many; 0 where that is not known.
     cause
-        What is likely to be wrong where they are many, and what to do; nothing where a warning of
-        the family says it.
+        What is likely to be wrong where they are many, and what to do, which a warning then says.
+    by_family
+        Whether a warning of the family says it where they are many.
     """
 
     reason: str
@@ -127,11 +128,17 @@ class Dropped(BaseModel):
     examples: list[str] = Field(default_factory=list)
     of: int = 0
     cause: str = ""
+    by_family: bool = False
 
     @property
     def is_large(self) -> bool:
         """Whether more than a tenth is lost."""
         return 0 < self.of < 10 * self.count
+
+    @property
+    def is_warned_of(self) -> bool:
+        """Whether a warning says it."""
+        return self.is_large and (bool(self.cause) or self.by_family)
 
 
 def total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
@@ -145,20 +152,9 @@ def total_dropped(dropped: Sequence[Dropped]) -> list[Dropped]:
             examples=list(dict.fromkeys(before.examples + item.examples))[:100],
             of=before.of + item.of,
             cause=item.cause,
+            by_family=item.by_family,
         )
     return [item for item in total.values() if item.count]
-
-
-def unsaid(dropped: Sequence[Dropped], warnings: Sequence[str]) -> list[Dropped]:
-    """Return what no warning says with its numbers, such as "12 of 40", and its first example."""
-    return [
-        loss
-        for loss in dropped
-        if not any(
-            f"{loss.count:,} of {loss.of:,} " in text and "".join(loss.examples[:1]) in text
-            for text in warnings
-        )
-    ]
 
 
 class Latest(json_files.Form):

@@ -26,7 +26,7 @@ from pydantic import BaseModel
 
 from flows import storage
 from flows.escape import escaped
-from flows.records.runs import RunPaths, RunRecord, fit_in_words, unsaid
+from flows.records.runs import RunPaths, RunRecord, fit_in_words
 from flows.report import figures, plots
 from flows.report.commands import Commands
 from flows.report.glossary import pattern, terms_in
@@ -215,7 +215,7 @@ def _render(shown: Shown, name: str) -> str:
         "page_data": shown.page_data,
         "column_lines": column_summary(record.columns),
         "column_summary": "; ".join(column_summary(record.columns)),
-        "unsaid": unsaid(record.dropped, record.warnings),
+        "unsaid": [loss for loss in record.dropped if not loss.is_warned_of],
         "toc": [],
         "kicker": f"vbflows · {record.pipeline} · {record.finished:%Y-%m-%d %H:%M} UTC",
         "warnings": record.warnings,

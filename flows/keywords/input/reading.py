@@ -93,17 +93,25 @@ def losses_of(report: Report, settings: KeywordSettings) -> tuple[Dropped, ...]:
     cut = f"document cut to its {settings.max_words} most frequent words"
     raise_it = f"Raise max_words above {settings.max_words} to take all words of long documents"
     return (
-        _dropped("document without a candidate", report.without_words, report.documents),
-        _dropped(absent, report.absent_keywords, report.listed),
+        _dropped("document without a candidate", report.without_words, report.documents, True),
+        _dropped(absent, report.absent_keywords, report.listed, True),
         _dropped(listed_only, report.listed_only, report.listed),
-        _dropped(cut, report.shortened, report.documents, raise_it),
+        _dropped(cut, report.shortened, report.documents, cause=raise_it),
         _dropped("score of a term without a candidate word", report.unused_scores, 0),
     )
 
 
-def _dropped(reason: str, lost: Named, total: int, cause: str = "") -> Dropped:
-    names = list(lost.names)
-    return Dropped(reason=reason, count=lost.count, examples=names, of=total, cause=cause)
+def _dropped(
+    reason: str, lost: Named, total: int, by_family: bool = False, cause: str = ""
+) -> Dropped:
+    return Dropped(
+        reason=reason,
+        count=lost.count,
+        examples=list(lost.names),
+        of=total,
+        cause=cause,
+        by_family=by_family,
+    )
 
 
 def rate_source(

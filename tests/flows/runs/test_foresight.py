@@ -134,7 +134,7 @@ def test_more_than_a_tenth_that_is_not_used_is_a_warning_with_the_cause(pipeline
 
 
 def test_a_loss_that_a_warning_says_is_said_once():
-    one = Dropped(reason="known phrase", count=6, of=15)
+    one = Dropped(reason="known phrase", count=6, of=15, by_family=True)
     other = Dropped(reason="blank", count=1, of=15)
     found = preview.Estimate(1, 40, (one, other), ("6 of 15 known phrases are absent.",), 1, 2**20,
                      seconds_to_read=1.0, most_sweeps=9)  # fmt: skip
