@@ -231,9 +231,12 @@ def mean_table(whole: str, same: str, found: pd.DataFrame, kind: str) -> str:
             NOT_SAID if figures is None else " / ".join(map(number, figures))
             for figures in (everywhere, there)
         ]
-        mine = NOT_SAID if own.empty else " / ".join(mean_se(own[c]) for c in CRITERIA)
-        is_rival = name in (LOGISTIC, TRIVIAL)
-        lines.append((label, *cells, *((NOT_SAID, mine) if is_rival else (mine, NOT_SAID))))
+        ours, rival = NOT_SAID, NOT_SAID
+        if name in (LOGISTIC, TRIVIAL):
+            rival = " / ".join(mean_se(own[c]) for c in CRITERIA)
+        elif not own.empty:
+            ours = " / ".join(mean_se(own[c]) for c in CRITERIA)
+        lines.append((label, *cells, ours, rival))
     columns = (
         " / ".join(CRITERIA), f"published, all {kind}", "published, the same sets", "ours", "rival"
     )  # fmt: skip

@@ -11,7 +11,7 @@ from scipy.stats import false_discovery_control, hypergeom
 from reproduce.page import Page, mean_se, number, published, table
 from vbmodels.core.fit import fit
 from vbmodels.variants.calls import called, e_bh, local_fdr
-from vbmodels.variants.counts import Counts, totals, units
+from vbmodels.variants.counts import Counts, Units, totals, units
 from vbmodels.variants.rvd2.model import RVD2, Errors
 from vbmodels.variants.rvd2.posterior_difference import compare
 from vbmodels.variants.simulate import simulate
@@ -25,13 +25,18 @@ METHODS = (
 )  # fmt: skip
 
 
-def two_groups(counts: Counts) -> list[np.ndarray]:
-    """Return the locations that the default test calls at .05, and those by e-BH."""
+def tested(counts: Counts) -> tuple[Units, np.ndarray, np.ndarray]:
+    """Return the units, their log Bayes factors, and which the two-groups test calls at .05."""
     model, of = TwoGroups(alternatives=MIXTURE), units(counts)
     q = model.anchored(fit(model, [counts], tol=1e-5).q)
     m0, m1, _ = model.e_step(q, model.table(q, of))
-    chosen = called(local_fdr(m1 - m0, q.pi), 0.05), e_bh(m1 - m0, 0.05)
-    return [np.unique(of.location[calls]) for calls in chosen]
+    return of, m1 - m0, called(local_fdr(m1 - m0, q.pi), 0.05)
+
+
+def two_groups(counts: Counts) -> list[np.ndarray]:
+    """Return the locations that the two-groups test calls, and those by e-BH."""
+    of, log_bf, calls = tested(counts)
+    return [np.unique(of.location[chosen]) for chosen in (calls, e_bh(log_bf, 0.05))]
 
 
 def papers(counts: Counts) -> list[np.ndarray]:
