@@ -12,13 +12,14 @@ they are installed; what is left out is said.
 from __future__ import annotations
 
 import argparse
-import time
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
+import pandas as pd
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.metrics import log_loss, roc_auc_score
@@ -26,7 +27,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.harness import calibration_error
+from benchmarks.harness import calibration_error, head, row
 from flows.bags.rivals import Held, by_instances
 from flows.evaluate.fits import trees
 from vbmodels.bags.bags import Bags, Instances, bags
@@ -36,36 +37,24 @@ from vbmodels.bags.stack.model import AutoModel
 from vbmodels.bags.stack.predict import predict_auto
 from vbmodels.core.fit import fit
 
-MISSING = []
-try:
-    from lightgbm import LGBMClassifier
-except ImportError:
-    MISSING.append("LightGBM is left out: pip install lightgbm")
-try:
-    from benchmarks.abmil import attention
-except ImportError:
-    MISSING.append("attention (ABMIL) is left out: pip install torch")
-
-MemberStats = dict[str, np.ndarray]
 Rivals = dict[str, Callable[[Bags, Bags, int], np.ndarray]]
-OURS = ("auto", "embedding", "gp_probit")
 
 
 def read(path: Path) -> tuple[Bags, np.ndarray | None]:
-    """Return a set's bags in order of their names, and its instances' labels if they are known."""
-    table = pq.read_table(path)
-    names, number = np.unique(np.array(table["bag_id"].to_pylist()), return_inverse=True)
-    rows = np.array(table["features"].to_pylist(), float)
-    label = np.zeros(names.size, np.int8)
-    label[number] = table["label"].to_numpy()
-    order = np.argsort(number, kind="stable")
-    truth = None
-    if "instance_label" in table.column_names and "newsgroups" in path.name:
-        truth = table["instance_label"].to_numpy()[order]
-    return bags([Instances.from_rows(number, rows, names.size)], label), truth
+    """Return a set's bags in order of names, and its instances' labels if they are known."""
+    table = pd.read_parquet(path)
+    names, number = np.unique(table["bag_id"].to_numpy(), return_inverse=True)
+    table = table.iloc[np.argsort(number, kind="stable")]
+    x = np.stack(table["features"]).astype(float)
+    rows = Instances.from_rows(np.sort(number), x, names.size)
+    label = table.groupby("bag_id")["label"].last().to_numpy(np.int8)
+    known = "instance_label" in table and "newsgroups" in path.name
+    return bags([rows], label), table["instance_label"].to_numpy() if known else None
 
 
-def stack(train: Bags, test: Bags, seed: int) -> tuple[MemberStats, np.ndarray, np.ndarray]:
+def stack(
+    train: Bags, test: Bags, seed: int
+) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """Return P of the test bags by the stack and its members; its weights; instances' P."""
     model = AutoModel(EmbeddingModel(sample_seed=seed))
     q = fit(model, [train], seed=seed, max_iter=10_000).q
@@ -87,6 +76,8 @@ def boosted(train: Bags, test: Bags, seed: int) -> np.ndarray:
 
 def lightgbm(train: Bags, test: Bags, seed: int) -> np.ndarray:
     """LightGBM on pooled features, as careful as scikit-learn's trees: its defaults are worse."""
+    from lightgbm import LGBMClassifier
+
     model = LGBMClassifier(
         n_estimators=100, learning_rate=0.05, colsample_bytree=0.3,
         random_state=seed, n_jobs=1, verbose=-1,
@@ -132,60 +123,55 @@ RIVALS: Rivals = {
     "smooth means": smooth,
     "trees on instances": instances,
 }
-if "LGBMClassifier" in globals():
+if find_spec("lightgbm"):
     RIVALS["LightGBM"] = lightgbm
-if "attention" in globals():
+if find_spec("torch"):
+    from benchmarks.abmil import attention
+
     RIVALS["attention"] = attention
 
 
-def evaluate(path: Path, seed: int, rivals: Rivals) -> dict[str, tuple[float, ...]]:
-    """Return (AUC, log loss, ECE, CPU seconds) of every method on one set; print them."""
+def evaluate(path: Path, seed: int, rivals: Rivals) -> list[dict[str, Any]]:
+    """Return AUC, log loss and ECE of every method on one set; print them."""
     data, truth = read(path)
     y, k = data.label.astype(int), 2 if path.stem.startswith("newsgroups") else 5
-    predicted: MemberStats = {}
-    seconds: dict[str, float] = {}
+    predicted: dict[str, np.ndarray] = {}
     weights, inside = [], np.zeros(data.n_instances)
     folds = list(StratifiedKFold(k, shuffle=True, random_state=0).split(y, y))
     for train, test in folds:
         some, new = data.take(train), data.take(test)
-        clock = time.process_time()
         found, weight, own = stack(some, new, seed)
-        seconds["auto"] = seconds.get("auto", 0.0) + time.process_time() - clock
         weights.append(weight)
         inside[np.isin(data.modalities[0].bag, test)] = own
-        for name, rival in rivals.items():
-            clock = time.process_time()
-            found[name] = rival(some, new, seed)
-            seconds[name] = seconds.get(name, 0.0) + time.process_time() - clock
+        found |= {name: rival(some, new, seed) for name, rival in rivals.items()}
         for name, p in found.items():
             predicted.setdefault(name, np.zeros(y.size))[test] = p
-    out = {}
+    out = []
     for name, p in predicted.items():
         auc = float(np.mean([roc_auc_score(y[test], p[test]) for _, test in folds]))
         loss = float(log_loss(y, np.clip(p, 1e-15, 1 - 1e-15)))
-        out[name] = (auc, loss, calibration_error(p, y), seconds.get(name, 0.0))
-        print(f"{path.stem} {name}: {auc:.3f} / {loss:.3f} / {out[name][2]:.3f}", flush=True)
+        out.append({"set": path.stem, "method": name, "AUC": auc, "log loss": loss})
+        print(f"{path.stem} {name}: {auc:.3f} / {loss:.3f} / {calibration_error(p, y):.3f}")
     share = ", ".join(f"{w:.2f}" for w in np.mean(weights, axis=0))
     inner = "" if truth is None else f"; instances' AUC {roc_auc_score(truth, inside):.3f}"
     print(f"{path.stem} weights {share}{inner}", flush=True)
     return out
 
 
-def table(found: dict[str, dict[str, tuple[float, ...]]]) -> list[str]:
-    """Return the table in Markdown, with mean ranks below it."""
-    names = list(next(iter(found.values())))
-    lines = ["| set | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    for of, each in found.items():
-        cells = [f"{each[n][0]:.3f} / {each[n][1]:.3f}" for n in names]
-        lines.append(f"| {of} | " + " | ".join(cells) + " |")
-    compared = [n for n in names if n not in ("embedding", "gp_probit", "base rate")]
-    for what, column, sign in (("AUC", 0, -1.0), ("log loss", 1, 1.0)):
-        values = sign * np.array([[each[n][column] for n in compared] for each in found.values()])
-        ranks = (values[:, :, None] > values[:, None]).sum(-1) + 1.0
-        listed = ", ".join(f"{n} {r:.2f}" for n, r in zip(compared, ranks.mean(0), strict=True))
-        means = ", ".join(
-            f"{n} {sign * v:.3f}" for n, v in zip(compared, values.mean(0), strict=True)
+def table(found: pd.DataFrame) -> list[str]:
+    """Return the table in Markdown, with means and mean ranks below it."""
+    auc, loss = (found.pivot(index="set", columns="method", values=v) for v in ("AUC", "log loss"))
+    names = list(found["method"].unique())
+    lines = [head(["set", *names])]
+    for name in found["set"].unique():
+        lines.append(
+            row([name, *(f"{auc.loc[name, n]:.3f} / {loss.loc[name, n]:.3f}" for n in names)])
         )
+    compared = [n for n in names if n not in ("embedding", "gp_probit", "base rate")]
+    for what, values, sign in (("AUC", auc[compared], -1.0), ("log loss", loss[compared], 1.0)):
+        ranks = (sign * values).rank(axis=1, method="min").mean()
+        listed = ", ".join(f"{name} {rank:.2f}" for name, rank in ranks.items())
+        means = ", ".join(f"{name} {mean:.3f}" for name, mean in values.mean().items())
         lines.append(f"\nMean rank in {what}: {listed}. Mean {what}: {means}.")
     return lines
 
@@ -198,13 +184,14 @@ def main() -> None:
     parser.add_argument("--rivals", action="store_true")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    if given.rivals and MISSING:
-        print("\n".join(MISSING), flush=True)
+    for package in ("lightgbm", "torch"):
+        if given.rivals and not find_spec(package):
+            print(f"a rival is left out: pip install {package}", flush=True)
     paths = sorted(given.folder.glob("*.parquet"))
     paths = [p for p in paths if given.sets is None or p.stem in given.sets]
     rivals = RIVALS if given.rivals else {}
     for seed in range(given.seeds):
-        found = {p.stem: evaluate(p, seed, rivals) for p in paths}
+        found = pd.DataFrame([one for path in paths for one in evaluate(path, seed, rivals)])
         print(f"\nSeed {seed}\n\n" + "\n".join(table(found)))
 
 

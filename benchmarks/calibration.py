@@ -28,22 +28,29 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv as pacsv
+import pandas as pd
+from scipy.optimize import linear_sum_assignment
 from scipy.special import expit, ndtr
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 sys.path.append("tests/outside/vbflows_counts")  # a package of the contract's table
 
+from benchmarks import bag_stack, experts, ibp, keywords, variants
 from benchmarks.harness import DATA, calibration_error, head, row
 from flows.catalogue import pipeline_named
 from flows.evaluate.estimate import auroc, auroc_interval
+from flows.run import run
 from flows.settings import ComputeSettings
 from tests.contract.cases import cases
+from vbmodels.estimators import MixtureOfExperts
+from vbmodels.features.table import feature_batch
+from vbmodels.keywords.corpus.selection import Histogram, select_above
 from vbmodels.testing import truth
 from vbmodels.testing.calibration import forecast_figures, inside
 from vbmodels.testing.case import Bounds, Calibration, Forecast, Readings
+from vbmodels.text.words import TextOptions
+from vbmodels.variants.calls import called
 
 COLUMNS = ("form", "runs", "what is read", "things", "expected", "realised", "z", "slope", "ECE")
 WIDTHS = ("form", "least", "median", "largest", "largest difference of means, sd", "CPU s")
@@ -60,17 +67,10 @@ def contract(item: Calibration) -> Iterator[Readings]:
 
 def shifted(name: str) -> Iterator[Readings]:
     """Yield the calls at the default level of scenarios whose samples differ as libraries do."""
-    from benchmarks.variants import BATCH, LEVEL, drawn
-    from vbmodels.core.fit import fit
-    from vbmodels.variants.calls import called, local_fdr, prior_from_bayes_factors
-
-    model = BATCH[name]
     for i in range(400):
-        counts, units, true, _ = drawn(SHIFTED[i % len(SHIFTED)], 100 + i)
-        at = model.anchored(fit(model, [counts], tol=1e-6).q)
-        log_m0, log_m1, _ = model.e_step(at, model.table(at, units))
-        lfdr = local_fdr(log_m1 - log_m0, prior_from_bayes_factors(log_m1 - log_m0))
-        calls = called(lfdr, LEVEL)
+        counts, _, true, _ = variants.drawn(SHIFTED[i % len(SHIFTED)], 100 + i)
+        lfdr = variants.fitted(variants.BATCH[name], counts).lfdr
+        calls = called(lfdr, variants.LEVEL)
         yield {
             "alleles": Forecast(1.0 - lfdr, true),
             "calls": Forecast(1.0 - lfdr[calls], true[calls]),
@@ -82,22 +82,13 @@ def features() -> Iterator[Readings]:
 
     A found feature counts as the true one with which more than nine rows of ten agree.
     """
-    from scipy.optimize import linear_sum_assignment
-
-    from benchmarks.ibp_search import LEVELS, MATCHED, published, table
-    from vbmodels.features.table import feature_batch
-
     for seed in range(500, 700):
-        codes, z = table(seed, 200, 4, 0.0)
-        nu = published(feature_batch(codes, LEVELS), seed)
-        agree = ((nu[:, None, :] > 0.5) == (z[:, :, None] > 0.5)).mean(0)
-        true, found = linear_sum_assignment(-np.maximum(agree, 1.0 - agree))
-        same = agree[true, found]
-        p = np.where(same > 0.5, nu[:, found], 1.0 - nu[:, found])[
-            :, abs(same - 0.5) > MATCHED - 0.5
-        ]
-        z = z[:, true][:, abs(same - 0.5) > MATCHED - 0.5]
-        yield {"rows' features": Forecast(p.ravel(), z.ravel())}
+        codes, z = ibp.drawn(seed, 200, 4)
+        nu = ibp.published(feature_batch(codes, ibp.LEVELS), seed).features
+        true, found, agree = ibp.matched(nu > 0.5, z > 0.5)
+        kept = np.maximum(agree, 1.0 - agree) > ibp.MATCHED
+        p = np.where(agree > 0.5, nu[:, found], 1.0 - nu[:, found])[:, kept]
+        yield {"rows' features": Forecast(p.ravel(), z[:, true[kept]].ravel())}
 
 
 def effects(columns: int, features: int) -> Iterator[Readings]:
@@ -105,10 +96,6 @@ def effects(columns: int, features: int) -> Iterator[Readings]:
 
     The difference of two shares, in the order of the table's features that it is most like.
     """
-    from scipy.optimize import linear_sum_assignment
-
-    from flows.run import run
-
     family = pipeline_named("features")
     for seed in range(1000):
         rng = np.random.default_rng([seed, columns])
@@ -122,7 +109,7 @@ def effects(columns: int, features: int) -> Iterator[Readings]:
         )
         with tempfile.TemporaryDirectory() as folder:
             names = [f"q{d}" for d in range(columns)]
-            pacsv.write_csv(pa.table([*codes.T], names), f"{folder}/in.csv")
+            pd.DataFrame(codes, columns=names).to_csv(f"{folder}/in.csv", index=False)
             settings = family.settings(n_features=features, categories=names)
             out = run("features", f"{folder}/in.csv", f"{folder}/out", settings, ComputeSettings())
         meant = out["results"]["features"]
@@ -156,14 +143,10 @@ def areas() -> Iterator[Readings]:
 
 def keyphrases(folder: Path) -> Iterator[Readings]:
     """Yield hidden phrases, and those selected, of five corpora with 28 % of the phrases known."""
-    from benchmarks.keywords import LANGUAGES, draw, fitted, load
-    from vbmodels.keywords.corpus.selection import Histogram, select_above
-    from vbmodels.text.words import TextOptions
-
-    for name, language in LANGUAGES.items():
-        corpus = load("phrases", name, folder, 150, TextOptions(language=language))
-        task = draw(corpus, "share", 0)
-        r = np.clip(fitted(task, True)[0][:, -1], 0.0, 1.0 - 1e-12)
+    for name, language in keywords.LANGUAGES.items():
+        corpus = keywords.load("phrases", name, folder, 150, TextOptions(language=language))
+        task = keywords.draw(corpus, "share", 0)
+        r = np.clip(keywords.fitted(task, True)[0][:, -1], 0.0, 1.0 - 1e-12)
         least = Histogram.of(r, ~task.scored, task.offsets).least_by_f()
         taken = select_above(r, ~task.scored, task.offsets, least) & task.scored
         yield {
@@ -174,44 +157,32 @@ def keyphrases(folder: Path) -> Iterator[Readings]:
 
 def bags_at_hand(folder: Path) -> Iterator[Readings]:
     """Yield held-out bags: one fold of five of each set in turn."""
-    from benchmarks.bag_stack import read, stack
-
-    sets = [read(folder / f"{name}.parquet")[0] for name in BAGS]
+    sets = [bag_stack.read(folder / f"{name}.parquet")[0] for name in BAGS]
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     parts = [list(folds.split(data.label, data.label)) for data in sets]
     for turn in zip(*parts, strict=True):
         for data, (seen, new) in zip(sets, turn, strict=True):
             held = data.take(new)
-            yield {
-                "bags held out": Forecast(stack(data.take(seen), held, 0)[0]["auto"], held.label)
-            }
+            p = bag_stack.stack(data.take(seen), held, 0)[0]["auto"]
+            yield {"bags held out": Forecast(p, held.label)}
 
 
 def rows_at_hand(folder: Path) -> Iterator[Readings]:
     """Yield held-out rows of pima, german and breast cancer, by the default."""
-    from benchmarks.experts_tables import split
-    from vbmodels.estimators import MixtureOfExperts
-
     for seed in range(6):
         for name in ("pima", "german", "breast_cancer")[: 3 if seed == 0 else 2]:
-            x, y, new, truth = split(folder, name, seed)
+            x, y, new, truth = experts.split(folder, name, seed)
             p = MixtureOfExperts(random_state=0).fit(x, y).predict_proba(new)[:, 1]
             yield {"rows held out": Forecast(p, truth)}
 
 
 def cells_at_hand(folder: Path) -> Iterator[Readings]:
     """Yield every category of hidden cells, a tenth of a table of votes and of one of answers."""
-    from benchmarks.ibp_heldout import ibp_searched, table
-    from vbmodels.features.ibp.predict import missing_cells
-    from vbmodels.features.table import feature_batch
-
-    tables = [table(folder / "vote.parquet"), table(folder / "youthdep26.parquet", 500)]
+    tables = [ibp.table(folder / "vote.parquet"), ibp.table(folder / "youthdep26.parquet", 500)]
     for seed in range(6):
         codes, levels = tables[seed % 2]
-        held = (np.random.default_rng(seed).random(codes.shape) < 0.1) & (codes >= 0)
-        batch = feature_batch(np.where(held, -1, codes), levels, grouped=False)
-        cells, places = ibp_searched(batch, seed), missing_cells(batch)
-        true, column = codes[places], places[1]
+        batch, true, column = ibp.hidden(codes, levels, seed)
+        cells = ibp.ibp_searched(batch, seed)
         which = np.arange(cells.shape[1])
         scored = (which < levels[column][:, None]) & (true >= 0)[:, None] & (which > 0)
         right = true[:, None] == which
@@ -254,10 +225,10 @@ def line(form: str, name: str, parts: list[Forecast]) -> str:
     at = own.get("slope")
     fewest = min(realised.sum(), (1.0 - realised).sum())
     slope = f"{at.value:.2f} ({at.error:.2f})" if at is not None and fewest >= 10 else ""
-    return (
-        f"| {form} | {len(parts)} | {name} | {expected.size:,} | {expected.mean():.4f} | "
-        f"{realised.mean():.4f} | {z} | {slope} | {calibration_error(expected, realised):.3f} |"
-    )
+    return row([
+        form, len(parts), name, f"{expected.size:,}", f"{expected.mean():.4f}",
+        f"{realised.mean():.4f}", z, slope, f"{calibration_error(expected, realised):.3f}",
+    ])  # fmt: skip
 
 
 def samplers(names: list[str]) -> None:

@@ -23,26 +23,22 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
-from benchmarks import harness
-from benchmarks.harness import DATA, calibration_error
-from benchmarks.keywords import by_yake, candidate_rows
+from benchmarks.harness import DATA, calibration_error, head, row
+from benchmarks.keywords import by_yake, candidate_rows, without_labels
 from benchmarks.prior_learning import (
     LabelledCorpus,
     ReadCorpus,
-    WholeCorpus,
-    combine,
-    fit_phrases,
-    fit_words,
     learn_keyword_prior,
-    pooled,
+    learn_prior,
     read_corpus,
     text_of,
     whole_corpus,
@@ -63,7 +59,6 @@ from vbmodels.keywords.learnt_prior import (
 )
 from vbmodels.keywords.options import DAMPING, WINDOW
 from vbmodels.keywords.phrases.batch import PhraseBatch
-from vbmodels.keywords.phrases.features import PHRASE_FEATURES
 from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.selection import without_parts, word_ranks
 from vbmodels.text.candidates import Spans
@@ -89,8 +84,8 @@ def load(name: str, folder: Path, most: int) -> LabelledCorpus:
     gold = "gold_phrases" if "gold_phrases" in rows[0] else "gold"
     return LabelledCorpus(
         name,
-        [row["text"] for row in rows],
-        [list(row[gold]) for row in rows],
+        [one["text"] for one in rows],
+        [list(one[gold]) for one in rows],
         kind={**KINDS, **HELD_BACK}[name],
         source=SOURCE,
         licence="the source states none; no text is kept",
@@ -98,15 +93,24 @@ def load(name: str, folder: Path, most: int) -> LabelledCorpus:
 
 
 @dataclass(frozen=True)
+class Candidates:
+    """Words or phrases of a draw: which are keywords, which are scored, which are known."""
+
+    truth: BoolArray
+    scored: BoolArray
+    known: BoolArray
+    offsets: IntArray
+    absent: int = 0  # keyphrases to find that are no candidates
+    spans: Spans | None = None  # of phrases
+
+
+@dataclass(frozen=True)
 class Task:
-    """One draw of the known phrases; of words and phrases the truth and what is scored."""
+    """One draw of the known phrases."""
 
     batch: PhraseBatch
-    words: BoolArray
-    phrases: BoolArray
-    words_scored: BoolArray
-    phrases_scored: BoolArray
-    absent: int
+    words: Candidates
+    phrases: Candidates
     per_document: float
 
 
@@ -143,21 +147,19 @@ def draw(read: ReadCorpus, scheme: str, seed: int) -> Task:
     listed = np.bincount(spans.document, known, n).astype(int) + listed_absent
     marks = replace(marks, y=known, listed=listed)
     several = int((spans.size[known] > 1).sum())
-    part = replace(
-        read.part,
-        read=replace(
-            read.part.read, tokens=tokens, marks=marks, known=int(known.sum()), several=several
-        ),
+    drawn = replace(
+        read.part.read, tokens=tokens, marks=marks, known=int(known.sum()), several=several
     )
+    part = replace(read.part, read=drawn)
     batch = part.batch(Corpus.of([part], True), WINDOW, DAMPING)
+    offsets = np.zeros(n + 1, int)
+    offsets[batch.document + 1] = np.diff(batch.offsets)
     hidden = int((absent * ~whole - listed_absent * ~whole).sum())
+    scored = ~seen & ~whole[tokens.document_of_word], ~known & ~whole[spans.document]
     return Task(
         batch,
-        read.words,
-        truth,
-        ~seen & ~whole[tokens.document_of_word],
-        ~known & ~whole[spans.document],
-        hidden,
+        Candidates(read.words, scored[0], batch.words.y, batch.words.offsets),
+        Candidates(truth, scored[1], batch.y, np.cumsum(offsets), hidden, spans),
         float(read.listed.mean()),
     )
 
@@ -187,15 +189,12 @@ def answers(task: Task, words: CorpusProbit, phrases: Keyphrases) -> tuple[Score
     return of_words, Scores(r, nodes, number)
 
 
-def figures(
-    scores: Scores, truth: BoolArray, at: BoolArray, known: BoolArray, offsets: IntArray,
-    absent: int = 0, spans: Spans | None = None,
-) -> dict[str, float]:  # fmt: skip
-    """Return everything that the tables show; ``spans`` are those of phrases."""
-    score = scores.score
-    s, true = score[at], truth[at]
-    inside = np.concatenate([[0], np.cumsum(at)])[offsets]
-    hidden = int(true.sum()) + absent
+def figures(scores: Scores, of: Candidates) -> dict[str, float]:
+    """Return everything that the tables show."""
+    score, at = scores.score, of.scored
+    s, true = score[at], of.truth[at]
+    inside = np.concatenate([[0], np.cumsum(at)])[of.offsets]
+    hidden = int(true.sum()) + of.absent
     best = np.argsort(-s, kind="stable")[:hidden]
     found = {"F": 2.0 * true[best].sum() / (len(best) + hidden)}
     ten = word_ranks(s, inside) <= 10
@@ -203,16 +202,16 @@ def figures(
     size = np.bincount(document[ten])
     hits = np.bincount(document[ten], true[ten])
     has = size > 0
-    found["P@10"] = float((hits[has] / (10 if absent else size[has])).mean())
+    found["P@10"] = float((hits[has] / (10 if of.absent else size[has])).mean())
     if scores.nodes is None:
         return found
     found["ECE"] = calibration_error(s, true)
     found["factor"] = float(np.exp(abs(np.log(s[ten].mean() / max(true[ten].mean(), 1e-9)))))
-    most = None if scores.number is None else most_new(scores.number, known, offsets)
-    least = Histogram.of(score, ~at, offsets, most).least_by_f()
-    chosen = select_above(score, ~at, offsets, least, most)
-    if spans is not None:
-        chosen = without_parts(chosen, known, score, spans)
+    most = None if scores.number is None else most_new(scores.number, of.known, of.offsets)
+    least = Histogram.of(score, ~at, of.offsets, most).least_by_f()
+    chosen = select_above(score, ~at, of.offsets, least, most)
+    if of.spans is not None:
+        chosen = without_parts(chosen, of.known, score, of.spans)
     chosen = chosen[at]
     found["best F"] = 2.0 * true[chosen].sum() / (chosen.sum() + hidden)
     if chosen.any():
@@ -225,25 +224,18 @@ def figures(
 
 def rivals(task: Task) -> dict[str, tuple[Scores, Scores]]:
     """Return the scores of words and phrases of methods without labels."""
-    words, phrases = task.batch.words.features, task.batch.features
+    words = task.batch.words.features
 
     def word(name: str) -> FloatArray:
         return words[:, FEATURE_NAMES.index(name)]
 
-    def phrase(name: str) -> FloatArray:
-        return phrases[:, PHRASE_FEATURES.index(name)]
-
-    there = task.batch.member >= 0
-    rank = np.exp(word("log_textrank"))
-    joined = np.where(there, rank[np.where(there, task.batch.member, 0)], 0.0).sum(axis=1)
-    first = word("first_position"), phrase("first_position")
-    tf_idf = word("log_tf_idf"), phrase("log_tf_idf")
-    whole = joined + 1e3 * (phrase("maximal") > 0)
-    return {
-        "TF-IDF": (Scores(tf_idf[0]), Scores(tf_idf[1])),
-        "TF-IDF x position": (Scores(tf_idf[0] - first[0]), Scores(tf_idf[1] - first[1])),
-        "TextRank": (Scores(rank), Scores(whole)),
+    of_words = {
+        "TF-IDF": word("log_tf_idf"),
+        "TF-IDF x position": word("log_tf_idf") - word("first_position"),
+        "TextRank": word("log_textrank"),
     }
+    of_phrases = without_labels(task.batch)
+    return {name: (Scores(of_words[name]), Scores(of_phrases[name])) for name in of_words}
 
 
 def yake_scores(corpus: LabelledCorpus, read: ReadCorpus, size: int) -> FloatArray:
@@ -257,91 +249,57 @@ def yake_scores(corpus: LabelledCorpus, read: ReadCorpus, size: int) -> FloatArr
     return by_yake(texts, language, size, candidate_rows(keys, offsets))
 
 
-def forms(
-    name: str, prior: LearntPrior, task: Task, scheme: str
-) -> dict[str, tuple[CorpusProbit, Keyphrases]]:
-    """Return the forms of the model that a table compares."""
-
-    def models(
-        prior: LearntPrior | None, kind: str | None = None, number: float | None = None
-    ) -> tuple[CorpusProbit, Keyphrases]:
-        return words_model(prior, kind, None), keyphrases_model(prior, kind, number)
-
-    kind = {**KINDS, **HELD_BACK}[name]
-    found = {
-        "learnt": models(prior),
-        "learnt, kind named": models(prior, kind),
-        "learnt, number named": models(prior, kind, task.per_document),
-    }
-    return found if scheme == "none" else {"vague prior": models(None), **found}
+def models(
+    prior: LearntPrior | None, kind: str | None = None, number: float | None = None
+) -> tuple[CorpusProbit, Keyphrases]:
+    """Return the models of words and of phrases."""
+    return words_model(prior, kind, None), keyphrases_model(prior, kind, number)
 
 
 def figures_of(
-    corpus: LabelledCorpus, read: ReadCorpus, prior: LearntPrior, scheme: str, seed: int,
-    yake: bool,
-) -> dict[str, tuple[dict[str, float], dict[str, float]]]:  # fmt: skip
+    corpus: LabelledCorpus, prior: LearntPrior, scheme: str, seed: int, yake: bool
+) -> list[dict[str, Any]]:
     """Return the figures of words and phrases by every form and rival."""
+    read = read_corpus(corpus)
     task = draw(read, scheme, seed)
-    scores = {
-        form: answers(task, *pair) for form, pair in forms(corpus.name, prior, task, scheme).items()
+    forms = {
+        "vague prior": models(None),
+        "learnt": models(prior),
+        "learnt, kind named": models(prior, corpus.kind),
+        "learnt, number named": models(prior, corpus.kind, task.per_document),
     }
+    if scheme == "none":
+        del forms["vague prior"]
+    scores = {form: answers(task, *pair) for form, pair in forms.items()}
     if scheme == "none":
         scores |= rivals(task)
         if yake:
             one, four = (Scores(yake_scores(corpus, read, size)) for size in (1, 4))
             scores["YAKE"] = one, four
-    found = {}
+    rows = []
     for form, (words, phrases) in scores.items():
-        own = task.batch.words
-        of_words = figures(words, task.words, task.words_scored, own.y, own.offsets)
-        offsets = np.zeros(task.batch.words.n_documents + 1, int)
-        offsets[task.batch.document + 1] = np.diff(task.batch.offsets)
-        of_phrases = figures(
-            phrases,
-            task.phrases,
-            task.phrases_scored,
-            task.batch.y,
-            np.cumsum(offsets),
-            task.absent,
-            read.part.read.spans,
-        )
-        found[form] = of_words, of_phrases
-    return found
+        rows.append({"form": form, "unit": "words", **figures(words, task.words)})
+        rows.append({"form": form, "unit": "phrases", **figures(phrases, task.phrases)})
+    return rows
 
 
-def others(name: str, whole: dict[str, WholeCorpus]) -> LearntPrior:
-    """Learn a prior of all corpora but one."""
-    corpora = [one for other, one in whole.items() if other != name]
-    of_words = [fit_words(one) for one in corpora]
-    of_phrases = [
-        fit_phrases(one, pooled([fit for j, fit in enumerate(of_words) if j != i])[0])
-        for i, one in enumerate(corpora)
-    ]
-    return combine(of_words, of_phrases, corpora)
+COLUMNS = ["F", "P@10", "ECE", "factor", "best F", "expected", "realised", "selected", "covered"]
 
 
-COLUMNS = ("F", "P@10", "ECE", "factor", "best F", "expected", "realised", "selected", "covered")
-
-
-def table(rows: Sequence[dict[str, tuple[dict[str, float], ...]]], unit: int) -> str:
+def table(found: pd.DataFrame, unit: str) -> str:
     """Return means over the corpora; the factor's is geometric."""
-    columns = (("words", "phrases")[unit], *COLUMNS, "off, mean and most")
-    lines = [harness.head(columns)]
-    for form in rows[0]:
-        own = [row[form][unit] for row in rows if form in row]
-        cells = []
-        for column in COLUMNS:
-            values = [one[column] for one in own if column in one]
-            mean = np.exp(np.mean(np.log(values))) if column == "factor" and values else None
-            value = mean if mean is not None else (np.mean(values) if values else None)
-            cells.append("" if value is None else f"{value:.3f}".lstrip("0"))
-        off = [abs(one["expected"] - one["realised"]) for one in own if "expected" in one]
-        cells.append(f"{np.mean(off):.3f}, {max(off):.3f}" if off else "")
-        lines.append(harness.row([form, *cells]))
+    lines = [head([unit, *COLUMNS, "off, mean and most"])]
+    for form, own in found[found["unit"] == unit].groupby("form", sort=False):
+        mean = own[COLUMNS].mean()
+        mean["factor"] = np.exp(np.log(own["factor"]).mean())
+        cells = ["" if np.isnan(value) else f"{value:.3f}".lstrip("0") for value in mean]
+        off = (own["expected"] - own["realised"]).abs()
+        last = "" if off.isna().all() else f"{off.mean():.3f}, {off.max():.3f}"
+        lines.append(row([form, *cells, last]))
     return "\n".join(lines)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main() -> None:
     """Make the prior, or print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, default=DATA / "keywords")
@@ -351,32 +309,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--yake", action="store_true")
     parser.add_argument("--make", type=Path)
-    args = parser.parse_args(argv)
+    args = parser.parse_args()
     names = [n for n in (*KINDS, *HELD_BACK) if (args.data / f"{n}.parquet").exists()]
     corpora = {name: load(name, args.data, args.documents) for name in names}
     if args.make:
         found = learn_keyword_prior([corpora[name] for name in names if name in KINDS])
         args.make.write_text(text_of(found), encoding="utf-8")
-        return 0
+        return
     with threadpool_limits(1):
         chosen_names = [name for name in args.corpora.split(",") if name in corpora]
-        learnt = KINDS.keys() & corpora.keys() if KINDS.keys() & set(chosen_names) else ()
-        whole = {name: whole_corpus(corpora[name]) for name in corpora if name in learnt}
-        priors = {n: others(n, whole) if n in KINDS else shipped() for n in chosen_names}
+        priors = {name: shipped() for name in chosen_names}
+        unseen = KINDS.keys() & priors.keys()
+        whole = {}
+        if unseen:
+            whole = {name: whole_corpus(corpora[name]) for name in corpora if name in KINDS}
+        for name in unseen:
+            priors[name] = learn_prior([one for other, one in whole.items() if other != name])
         for scheme in args.schemes.split(","):
             rows = []
             for name in chosen_names:
                 began = time.perf_counter()
-                read = read_corpus(corpora[name])
-                rows.append(
-                    figures_of(corpora[name], read, priors[name], scheme, args.seed, args.yake)
-                )
+                rows += figures_of(corpora[name], priors[name], scheme, args.seed, args.yake)
                 print(f"{scheme} {name} {time.perf_counter() - began:.0f} s", file=sys.stderr)
-            print(f"\n## {scheme} ({len(rows)} corpora)\n")
-            print(table(rows, 0), "\n")
-            print(table(rows, 1), flush=True)
-    return 0
+            found = pd.DataFrame(rows)
+            print(f"\n## {scheme} ({len(chosen_names)} corpora)\n")
+            print(table(found, "words"), "\n")
+            print(table(found, "phrases"), flush=True)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

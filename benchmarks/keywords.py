@@ -1,9 +1,8 @@
-"""Keywords of five corpora: words, phrases, and lists as people give them, with their rivals.
+"""Keywords of five corpora, known in part: words and phrases, with their rivals.
 
     python -m benchmarks.keywords words [--data FOLDER] [--corpora hulth,kdd,...] [--seeds 0,1]
                                         [--schemes share,one,...] [--documents N] [--yake]
     python -m benchmarks.keywords phrases [the same] [--no-tags] [--no-stems]
-    python -m benchmarks.keywords lists [--corpora ...] [--seeds 0,1,2] [--documents N]
 
 Known candidates are drawn from the gold ones; the others are to be found, of phrases those that the
 text does not contain too, so that F has a ceiling below 1.
@@ -20,14 +19,6 @@ rate is the true one unless a form says otherwise (of phrases it is never given 
 "complete"); logistic regression has the same features, every other candidate a negative, and is
 calibrated by that rate (Elkan and Noto 2008). TextRank joins adjacent words of the best third
 (Mihalcea and Tarau 2004); "words joined" takes the mean word score of a phrase.
-
-With ``lists`` the estimator is given lists, drawn from all gold phrases, candidates or not, with a
-prior of the other corpora. What is not listed, of documents that are not complete, is scored:
-
-    28 %       each gold phrase is listed with probability .28
-    whole      20 documents list all of theirs, of the others nobody has looked for any
-
-"expected" and "real" are the precision of what the product selects, and of all above .5.
 """
 
 from __future__ import annotations
@@ -40,30 +31,22 @@ from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from threadpoolctl import threadpool_limits
 
-from benchmarks import harness
-from benchmarks.harness import DATA, calibration_error
-from benchmarks.prior_learning import (
-    LabelledCorpus,
-    ReadCorpus,
-    read_corpus,
-    whole_corpus,
-)
+from benchmarks.harness import DATA, calibration_error, head, row
 from flows.keywords.input.documents import Prepared, prepare
 from flows.keywords.input.shards import rows_of
 from reproduce.keyword_documents import select_share
 from vbmodels.core.fit import fit
-from vbmodels.estimators.keywords import KeywordExtractor
 from vbmodels.keywords.candidate_counts import Whole, count_candidates
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.selection import Histogram, select_above
 from vbmodels.keywords.features import FEATURE_NAMES, build_batch, label_rates
-from vbmodels.keywords.learnt_prior import LearntPrior
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES, build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases
@@ -72,9 +55,7 @@ from vbmodels.text.candidates import DocumentTokens, Spans, find_spans, key_of, 
 from vbmodels.text.words import Normaliser, TextOptions
 
 LANGUAGES = {
-    "hulth": "english",
-    "semeval2017": "english",
-    "kdd": "english",
+    **dict.fromkeys(("hulth", "semeval2017", "kdd"), "english"),
     "wikinews_fr": "french",
     "110pt": "portuguese",
 }
@@ -121,18 +102,18 @@ def load(unit: str, name: str, folder: Path, most: int | None, options: TextOpti
     rows = pq.read_table(folder / f"{name}.parquet").to_pylist()[:most]
     gold = "gold_phrases" if "gold_phrases" in rows[0] else "gold"
     read = ("tokens", "pos", "sentence") if "tokens" in rows[0] and options.tag else ("text",)
-    columns = {column: [row[column] for row in rows] for column in read if column in rows[0]}
-    columns["doc_id"] = [str(row["doc_id"]) for row in rows]
-    columns["gold"] = [list(row[gold]) for row in rows]
+    columns = {column: [one[column] for one in rows] for column in read if column in rows[0]}
+    columns["doc_id"] = [str(one["doc_id"]) for one in rows]
+    columns["gold"] = [list(one[gold]) for one in rows]
     columns["keywords"] = [[] for _ in rows]  # named ones would be candidates because they are gold
     prepared = prepare(pa.table(columns), options, unit == "phrases")
-    texts, absent = [row["text"] for row in rows], np.zeros(len(rows), int)
+    texts, absent = [one["text"] for one in rows], np.zeros(len(rows), int)
     if unit == "words":
         return Corpus(unit, prepared, texts, None, absent)
     spans = find_spans(prepared.tokens, stem_keys(prepared.vocabulary.to_pylist()))
     found = np.bincount(spans.document, prepared.marks.gold == 1, len(rows)).astype(int)
     normalise = Normaliser(options)
-    listed = [len({str(normalise.variants(k)[:1] or k.lower()) for k in row[gold]}) for row in rows]
+    listed = [len({str(normalise.variants(k)[:1] or k.lower()) for k in one[gold]}) for one in rows]
     return Corpus(unit, prepared, texts, spans, np.maximum(np.array(listed) - found, 0))
 
 
@@ -257,6 +238,22 @@ def of_words(task: Task) -> dict[str, Answer]:
     return found
 
 
+def without_labels(batch: PhraseBatch) -> dict[str, np.ndarray]:
+    """Return the scores of phrases by methods that see no labels."""
+
+    def column(name: str) -> np.ndarray:
+        return batch.features[:, PHRASE_FEATURES.index(name)]
+
+    there = batch.member >= 0
+    rank = np.exp(batch.words.features[:, FEATURE_NAMES.index("log_textrank")])
+    joined = np.where(there, rank[np.where(there, batch.member, 0)], 0.0).sum(axis=1)
+    return {
+        "TF-IDF": column("log_tf_idf"),
+        "TF-IDF x position": column("log_tf_idf") - column("first_position"),
+        "TextRank": joined + 1e3 * (column("maximal") > 0),
+    }
+
+
 def fitted(task: Task, given: bool) -> tuple[np.ndarray, str]:
     """Fit phrases, and return their features with their probabilities as the last column."""
     batch = task.batch
@@ -283,22 +280,10 @@ def of_phrases(task: Task, scheme: str) -> dict[str, Answer]:
         seconds = time.process_time() - begin
         found[form] = (columns[:, -1], True, f"{said}; {seconds:.2f} s")
     x = columns[:, :-1]
-
-    def column(name: str) -> np.ndarray:
-        return x[:, PHRASE_FEATURES.index(name)]
-
-    rank = task.batch.words.x[:, FEATURE_NAMES.index("log_textrank")]
-    there = task.batch.member >= 0
-    each = np.where(there, np.exp(rank)[np.where(there, task.batch.member, 0)], 0.0)
-    whole = column("maximal") > 0
-    tf_idf = column("log_tf_idf")
-    return found | {
-        "logistic regression": logistic(task, x),
-        "words joined": (column("word_score_mean") + 1e3 * whole, False, ""),
-        "TF-IDF": (tf_idf, False, ""),
-        "TF-IDF x position": (tf_idf - column("first_position"), False, ""),
-        "TextRank": (each.sum(1) + 1e3 * whole, False, ""),
-    }
+    mean, maximal = (x[:, PHRASE_FEATURES.index(n)] for n in ("word_score_mean", "maximal"))
+    found["logistic regression"] = logistic(task, x)
+    found["words joined"] = mean + 1e3 * (maximal > 0), False, ""
+    return found | {form: (score, False, "") for form, score in without_labels(task.batch).items()}
 
 
 def candidate_rows(keys: Sequence[Hashable], offsets: np.ndarray) -> list[dict[Hashable, int]]:
@@ -373,33 +358,31 @@ def f_of(selected: np.ndarray, true: np.ndarray, hidden: int) -> float:
     return float(2.0 * (selected & true).sum() / max(selected.sum() + hidden, 1))
 
 
-def row(found: Sequence[dict[str, float]], unit: str) -> str:
+def table_head(unit: str) -> str:
+    """Return the head of a table."""
+    levels = " / ".join(f"{level:g}".lstrip("0") for level in LEVELS[unit])
+    columns = ("F doc", "F corpus", "AP", "ECE", f"false at {levels}", f"F at {levels}", "best F")
+    return head(["", *columns, ""])
+
+
+def table_row(form: str, draws: Sequence[dict[str, float]], unit: str, remark: str = "") -> str:
     """Return one line of a table: means, and false shares pooled over the draws."""
-
-    def mean(name: str) -> str:
-        return short(np.mean([f[name] for f in found]))
-
-    shown = [mean(name) for name in ("Fdoc", "Fcorp", "AP")]
-    if "ECE" not in found[0]:
-        return " | ".join([*shown, "", "", "", ""])
+    found = pd.DataFrame(draws)
+    mean = found.mean().map(short)
+    cells = [mean["Fdoc"], mean["Fcorp"], mean["AP"]]
+    if "ECE" not in found:
+        return row([form, *cells, "", "", "", "", remark])
     false = []
     for level in LEVELS[unit]:
-        size = sum(f[f"n{level:g}"] for f in found)
-        wrong = sum(f[f"false{level:g}"] for f in found) / max(size, 1)
-        false.append(f"{short(wrong)} ({size:.0f})")
-    at_levels = " / ".join(mean(f"F{level:g}") for level in LEVELS[unit])
-    return " | ".join([*shown, mean("ECE"), " / ".join(false), at_levels, mean("best F")])
+        size = found[f"n{level:g}"].sum()
+        false.append(f"{short(found[f'false{level:g}'].sum() / max(size, 1))} ({size:.0f})")
+    at_levels = " / ".join(mean[f"F{level:g}"] for level in LEVELS[unit])
+    cells += [mean["ECE"], " / ".join(false), at_levels, mean["best F"]]
+    return row([form, *cells, remark])
 
 
 def short(value: float) -> str:
     return f"{value:.3f}".replace("0.", ".", 1)
-
-
-def head(unit: str) -> str:
-    """Return the head of a table."""
-    levels = " / ".join(f"{level:g}".lstrip("0") for level in LEVELS[unit])
-    columns = ("F doc", "F corpus", "AP", "ECE", f"false at {levels}", f"F at {levels}", "best F")
-    return harness.head(["", *columns, ""])
 
 
 def compare(options: argparse.Namespace, seeds: Sequence[int]) -> None:
@@ -416,7 +399,7 @@ def compare(options: argparse.Namespace, seeds: Sequence[int]) -> None:
         print(
             f"\n## {name}, {scheme}\n\n{n} documents, {len(first.truth) / n:.1f} {unit} each, "
             f"{first.truth.mean():.1%} keywords, {first.batch.y.sum()} known; "
-            f"{coverage:.0%} of the gold {unit} are candidates\n\n{head(unit)}"
+            f"{coverage:.0%} of the gold {unit} are candidates\n\n{table_head(unit)}"
         )
         made = [of_words(t) if unit == "words" else of_phrases(t, scheme) for t in tasks]
         if options.yake:
@@ -426,131 +409,29 @@ def compare(options: argparse.Namespace, seeds: Sequence[int]) -> None:
             found = [figures(t, a[form]) for t, a in zip(tasks, made, strict=True)]
             everything.setdefault((scheme, form), []).extend(found)
             said = " / ".join(a[form][2] for a in made).strip(" /")
-            print(f"| {form} | {row(found, unit)} | {said} |", flush=True)
+            print(table_row(form, found, unit, said), flush=True)
     for scheme in schemes:
-        print(f"\n## All corpora, {scheme}\n\n{head(unit)}")
+        print(f"\n## All corpora, {scheme}\n\n{table_head(unit)}")
         for (of, form), found in everything.items():
             if of == scheme:
-                print(f"| {form} | {row(found, unit)} | |")
+                print(table_row(form, found, unit))
 
 
-# Lists as people give them.
-
-
-def listed(
-    corpus: LabelledCorpus, case: str, number: bool, seed: int, prior: LearntPrior
-) -> dict[str, float]:
-    """Give the estimator lists, and return the figures of what is not listed."""
-    from benchmarks.keyword_prior import LANGUAGES as LANGUAGES_READ
-
-    rng = np.random.default_rng([seed, 7])
-    gold = [list(dict.fromkeys(term.lower() for term in one)) for one in corpus.keywords]
-    size = len(gold)
-    whole = np.zeros(size, bool)
-    if case == "whole":
-        whole[rng.choice(size, min(20, size // 2), replace=False)] = True
-        lists = [one if all_of_it else None for one, all_of_it in zip(gold, whole, strict=True)]
-    else:
-        lists = [[term for term in one if rng.random() < 0.28] for one in gold]
-    mean = float(np.mean([len(one) for one in gold])) if number else None
-    language = LANGUAGES_READ.get(corpus.name, "english")
-    found = KeywordExtractor(language=language, prior=prior, keyphrases=mean, n_partitions=1)
-    found.fit(corpus.texts, lists, complete=whole, ids=[str(d) for d in range(size)])
-    read = read_corpus(corpus)
-    spans, numbers = read.part.read.spans, read.part.documents
-    rows = read.phrases
-    truth = set(zip(numbers[spans.document[rows]].tolist(), spans.key[rows].tolist(), strict=True))
-    every = found._fitted  # with the numbers of the candidates
-    document, key = np.array(every["document"]), every["key"].tolist()
-    at = ~every["observed"] & ~whole[document]
-    true = np.array([pair in truth for pair in zip(document.tolist(), key, strict=True)])[at]
-    r, chosen, own = every["probability"][at], every["selected"][at], document[at]
-    order = np.lexsort((-r, own))
-    place = np.arange(len(order)) - np.searchsorted(own[order], own[order])
-    ten = order[place < 10]
-    hidden = sum(
-        len(one) - len(known or ())
-        for one, known, all_of_it in zip(gold, lists, whole, strict=True)
-        if not all_of_it
-    )
-    sure = r > 0.5
-    return {
-        "selected": float(chosen.sum()),
-        "expected": float(r[chosen].sum()),
-        "real": float(true[chosen].sum()),
-        "sure": float(sure.sum()),
-        "sure expected": float(r[sure].sum()),
-        "sure real": float(true[sure].sum()),
-        "ECE": calibration_error(r, true),
-        "P@10": float(true[ten].sum() / (10 * (~whole).sum())),
-        "F": float(2 * true[chosen].sum() / (chosen.sum() + hidden)),
-        "rate": float(found.keyword_rate_ / true_rate(read, ~whole)),
-    }
-
-
-def true_rate(read: ReadCorpus, documents: np.ndarray) -> float:
-    """Return the share of keyphrases among the candidates of some documents."""
-    of = documents[read.part.documents[read.part.read.spans.document]]
-    return float(read.phrases[of].mean())
-
-
-LISTED = harness.head(
-    ["", "selected: expected, real", "above .5: n, expected, real", "ECE", "P@10", "F", "rate"]
-)
-
-
-def show_lists(options: argparse.Namespace, seeds: Sequence[int]) -> None:
-    """Write the tables of lists."""
-    from benchmarks import keyword_prior
-
-    names = options.corpora.split(",")
-    learnt = {
-        name: whole_corpus(keyword_prior.load(name, options.data, 250))
-        for name in keyword_prior.KINDS
-    }
-    priors = {name: keyword_prior.others(name, learnt) for name in names}
-    corpora = {n: keyword_prior.load(n, options.data, options.documents) for n in names}
-    for case, number in product(("28 %", "whole"), (False, True)):
-        given = "the true number given" if number else "no number given"
-        print(f"\n## {case}, {given}\n\n{LISTED}")
-        each = []
-        for name in names:
-            draws = [listed(corpora[name], case, number, seed, priors[name]) for seed in seeds]
-            total = {key: sum(one[key] for one in draws) for key in draws[0]}
-            mean = {key: value / len(draws) for key, value in total.items()}
-            pairs = [("selected", "expected", "real"), ("sure", "sure expected", "sure real")]
-            (e, t), (se, st) = (
-                [short(total[key] / max(total[of], 1)) for key in keys] for of, *keys in pairs
-            )
-            each.append((total["expected"] - total["real"]) / max(total["selected"], 1))
-            cells = [short(mean[key]) for key in ("ECE", "P@10", "F")]
-            sure = f"{mean['sure']:.0f}, {se} / {st}"
-            line = [name, f"{e} / {t}", sure, *cells, f"x{mean['rate']:.2f}"]
-            print(f"| {' | '.join(line)} |", flush=True)
-        print(f"\nFarthest: {max(map(abs, each)):.3f}")
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Run all forms on all corpora and write Markdown to stdout."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("words", "phrases", "lists"))
-    parser.add_argument(
-        "--data", type=Path, default=DATA / "keywords", help="folder of the Parquet files"
-    )
+    parser.add_argument("what", choices=LEVELS)
+    parser.add_argument("--data", type=Path, default=DATA / "keywords")
     parser.add_argument("--corpora", default=",".join(LANGUAGES))
     parser.add_argument("--schemes", default="share", help=", ".join(SCHEMES))
     parser.add_argument("--seeds", default="0,1")
-    parser.add_argument("--documents", type=int, default=None, help="the first N of each corpus")
+    parser.add_argument("--documents", type=int, help="the first N of each corpus")
     parser.add_argument("--yake", action="store_true", help="run YAKE too")
     parser.add_argument("--no-tags", action="store_true", help="English without parts of speech")
     parser.add_argument("--no-stems", action="store_true", help="as a language without a stemmer")
-    options = parser.parse_args(arguments)
-    seeds = [int(seed) for seed in options.seeds.split(",")]
+    options = parser.parse_args()
     with threadpool_limits(1):
-        if options.what == "lists":
-            show_lists(options, seeds)
-        else:
-            compare(options, seeds)
+        compare(options, [int(seed) for seed in options.seeds.split(",")])
 
 
 if __name__ == "__main__":

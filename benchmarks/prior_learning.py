@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri
@@ -57,20 +56,10 @@ STEPS, SMALL = 400, 1e-6
 
 @dataclass(frozen=True)
 class WholeCorpus:
-    """A corpus whose keywords are all known.
+    """A corpus whose keywords are all known, and what the prior says of it.
 
-    Parameters
-    ----------
-    batch
-        Its words and phrases with their features, as a corpus without labels has them.
-    words, phrases
-        [W] and [M] which are keywords.
-    coverage
-        Share of the listed keyphrases that are candidates.
-    kind
-        Of its lists.
-    about
-        What the prior says of it.
+    Its features are those of a corpus without labels; words [W] and phrases [M] are keywords or
+    not; ``coverage`` is the share of the listed keyphrases that are candidates.
     """
 
     batch: PhraseBatch
@@ -107,13 +96,6 @@ def learn_prior(corpora: Sequence[WholeCorpus]) -> LearntPrior:
     for i, one in enumerate(corpora):
         others = pooled([fit for j, fit in enumerate(of_words) if j != i])
         of_phrases.append(fit_phrases(one, others[0]))
-    return combine(of_words, of_phrases, corpora)
-
-
-def combine(
-    of_words: Sequence[ProbitFit], of_phrases: Sequence[ProbitFit], corpora: Sequence[WholeCorpus]
-) -> LearntPrior:
-    """Pool the fits of all corpora."""
     coverage = {
         kind: float(np.mean([one.coverage for one in corpora if kind in (ANY, one.kind)]))
         for kind in _kinds([one.kind for one in corpora])
@@ -128,22 +110,20 @@ def combine(
 
 def fit_words(corpus: WholeCorpus) -> ProbitFit:
     """Fit the words of a corpus."""
+    return _fit(_word_columns(corpus), corpus.words, corpus.batch.words.n_documents, corpus.kind)
+
+
+def _word_columns(corpus: WholeCorpus) -> FloatArray:
     columns = [FEATURE_NAMES.index(name) for name in LABEL_FREE_WORDS]
-    x = corpus.batch.words.features[:, columns]
-    return _fit(x, corpus.words, corpus.batch.words.n_documents, corpus.kind)
+    return corpus.batch.words.features[:, columns]
 
 
 def fit_phrases(corpus: WholeCorpus, word_mean: FloatArray) -> ProbitFit:
     """Fit the phrases of a corpus; ``word_mean`` are coefficients of its words."""
-    x = np.hstack([corpus.batch.features, scored(corpus.batch, plain_scores(corpus, word_mean))])
+    scores = _standardised(_word_columns(corpus)) @ word_mean  # without a constant
+    x = np.hstack([corpus.batch.features, scored(corpus.batch, scores)])
     columns = [PHRASE_FEATURES.index(name) for name in LABEL_FREE_PHRASES]
     return _fit(x[:, columns], corpus.phrases, corpus.batch.words.n_documents, corpus.kind)
-
-
-def plain_scores(corpus: WholeCorpus, word_mean: FloatArray) -> FloatArray:
-    """Return x'w [W] of the words, without a constant."""
-    columns = [FEATURE_NAMES.index(name) for name in LABEL_FREE_WORDS]
-    return _standardised(corpus.batch.words.features[:, columns]) @ word_mean
 
 
 def _standardised(x: FloatArray) -> FloatArray:
@@ -232,17 +212,10 @@ def _line(fits: Sequence[ProbitFit]) -> RateLine:
 
 
 def text_of(prior: LearntPrior) -> str:
-    """Return the text of a prior's file."""
-    found = {"version": VERSION, **asdict(prior)}
-    return json.dumps(_rounded(found), indent=1, ensure_ascii=False) + "\n"
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, 4)
-    if isinstance(value, dict):
-        return {name: _rounded(one) for name, one in value.items()}
-    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
+    """Return the text of a prior's file; its numbers have four decimals."""
+    whole = json.dumps({"version": VERSION, **asdict(prior)})
+    rounded = json.loads(whole, parse_float=lambda number: round(float(number), 4))
+    return json.dumps(rounded, indent=1, ensure_ascii=False) + "\n"
 
 
 # Reading labelled documents.
@@ -290,16 +263,10 @@ def learn_keyword_prior(corpora: Sequence[LabelledCorpus]) -> LearntPrior:
 
 @dataclass(frozen=True)
 class ReadCorpus:
-    """A labelled corpus with its candidates.
+    """A labelled corpus, read as if nobody had labelled it.
 
-    Parameters
-    ----------
-    part
-        Its documents, read as if nobody had labelled them.
-    words, phrases
-        [W] and [M] which candidates are keywords.
-    listed
-        [D] keyphrases of each document, candidates or not.
+    Which candidates are keywords, words [W] and phrases [M], and how many keyphrases each document
+    has, candidates or not, [D].
     """
 
     part: ReadPart

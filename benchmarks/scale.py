@@ -39,21 +39,28 @@ from unittest.mock import patch
 
 import numpy as np
 import psutil
+from distributed import Client
+from distributed.comm.tcp import TCP
 
 import flows.fit.connect
-from benchmarks.engine import Light, Local, Point, Rows, Series, stored
+from benchmarks.harness import head, row
+from flows import storage
 from flows.catalogue import pipeline_named
 from flows.events import Event, Stage, Sweep, listening
+from flows.fit.cluster import Cluster
+from flows.fit.job import Job
 from flows.settings import ComputeSettings
+from tests.faults.processes import Deployment, Process
 from vbmodels.core.driver import Driver
+from vbmodels.core.state import FloatArray, State, Stats, to_bytes
 
 PIPELINES = ("keywords", "bags", "variants", "features", "experts")
 GIVEN: dict[str, dict[str, Any]] = {"variants": {"case": "case", "control": "control"}}
 WARM, FIRST, LAST = 100, 1000, 100_000  # rows of the runs that compile, begin and end
 PAIRS = {"bags": 3_000, "variants": 20_000}
 WORKERS = (1, 8, 32, 64)
-ONE_CORE = -1
 SLEEP = 0.2  # seconds a sweep and worker
+ONE_CORE = -1
 MIB = 2**20
 
 
@@ -201,55 +208,80 @@ def growth(name: str, most: int) -> str:
     return f"- {name}: CPU grows as rows to the power {exponents}."
 
 
-HEAD = """\
-| pipeline | rows | wall, s | CPU, s | wall / CPU, ms a row | fit, s (sweeps) | engine's share \
-| peak, MiB |
-|---|---|---|---|---|---|---|---|"""
-PAIR_HEAD = """\
-| pipeline | rows | one core, s | one process, s | two workers, s | two workers / one process \
-| / one core | start of the workers, s | CPU, s: one process | two workers \
-| peak, MiB: one process | a worker |
-|---|---|---|---|---|---|---|---|---|---|---|---|"""
+GROWTH = (
+    "pipeline", "rows", "wall, s", "CPU, s", "wall / CPU, ms a row", "fit, s (sweeps)",
+    "engine's share", "peak, MiB",
+)  # fmt: skip
+PAIR = (
+    "pipeline", "rows", "one core, s", "one process, s", "two workers, s",
+    "two workers / one process", "/ one core", "start of the workers, s", "CPU, s: one process",
+    "two workers", "peak, MiB: one process", "a worker",
+)  # fmt: skip
 
 
 def line(name: str, one: dict[str, Any]) -> str:
     """Return a line of the table of growth; the driver of workers only waits in a fit."""
     engine = "" if "workers" in name else f"{100 * one['engine']:.0f} %"
-    return (
-        f"| {name} | {one['rows']:,} | {one['wall']:.1f} | {one['cpu']:.1f} | "
-        f"{1e3 * one['wall'] / one['rows']:.3f} / {1e3 * one['cpu'] / one['rows']:.3f} | "
-        f"{one['fit']:.1f} ({one['sweeps']}) | "
-        f"{engine} | {one['memory']:.0f} |"
-    )
+    each = [f"{1e3 * one[clock] / one['rows']:.3f}" for clock in ("wall", "cpu")]
+    return row([
+        name, f"{one['rows']:,}", f"{one['wall']:.1f}", f"{one['cpu']:.1f}", " / ".join(each),
+        f"{one['fit']:.1f} ({one['sweeps']})", engine, f"{one['memory']:.0f}",
+    ])  # fmt: skip
 
 
 def workers(pipelines: Sequence[str], rows: dict[str, int]) -> None:
     """Print what two local workers bring, at so many rows."""
-    print(PAIR_HEAD, flush=True)
+    print(head(PAIR), flush=True)
     for name in pipelines:
-        if name in rows:
-            measured(name, WARM)
-            core, one, two = (measured(name, rows[name], n) for n in (ONE_CORE, 0, 2))
-            took = [run["wall"] for run in (core, one, two)]
-            print(
-                f"| {name} | {one['rows']:,} | {' | '.join(f'{s:.1f}' for s in took)} | "
-                f"{took[2] / took[1]:.2f} | {took[2] / took[0]:.2f} | {two['start']:.1f} | "
-                f"{one['cpu']:.1f} | {two['cpu']:.1f} | {one['memory']:.0f} | "
-                f"{two['worker_memory']:.0f} |",
-                flush=True,
-            )
+        if name not in rows:
+            continue
+        measured(name, WARM)
+        core, one, two = (measured(name, rows[name], n) for n in (ONE_CORE, 0, 2))
+        took = [run["wall"] for run in (core, one, two)]
+        print(row([
+            name, f"{one['rows']:,}", *(f"{seconds:.1f}" for seconds in took),
+            f"{took[2] / took[1]:.2f}", f"{took[2] / took[0]:.2f}", f"{two['start']:.1f}",
+            f"{one['cpu']:.1f}", f"{two['cpu']:.1f}", f"{one['memory']:.0f}",
+            f"{two['worker_memory']:.0f}",
+        ]), flush=True)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Sleeping(Light):
-    """The light model of the engine's benchmark, with a rest."""
+class Rows(State):
+    x: FloatArray
 
-    seconds: float = 0.0
+
+@dataclass(frozen=True)
+class Point(State):
+    theta: FloatArray
+
+
+@dataclass(frozen=True)
+class Local(State):
+    z: FloatArray
+
+
+@dataclass(frozen=True)
+class Sums(Stats):
+    total: FloatArray
+    bound: float
+
+
+@dataclass(frozen=True)
+class Sleeping:
+    """A model that adds two vectors of 200 numbers a partition, after a rest."""
+
+    seconds: float
+
+    def observe(self, batch: Rows) -> Sums:
+        return Sums(np.zeros(1_250), 0.0)
 
     def local_step(self, q: Point, batch: Rows, local: Local | None) -> Local:
-        """Sleep, then do next to nothing."""
         time.sleep(self.seconds)
-        return super().local_step(q, batch, local)
+        return Local(batch.x[:200] + q.theta[:200] + (0.0 if local is None else 0.5 * local.z))
+
+    def suff_stats(self, q: Point, batch: Rows, local: Local) -> Sums:
+        return Sums(np.resize(local.z, 1_250), float(local.z.sum()))
 
 
 HOST = """
@@ -267,68 +299,86 @@ asyncio.run(main())
 """
 
 
-def sleeping_sweeps(count: int, sweeps: int, partitions: int = 4) -> str:
+def sleeping_job(folder: Path, partitions: int, seconds: float) -> Job:
+    """Store partitions of 100 kB and return the job."""
+    rng = np.random.default_rng(0)
+    urls = [storage.join(str(folder), f"part-{i:03d}.npz") for i in range(partitions)]
+    for url in urls:
+        storage.write_bytes(url, to_bytes(Rows(rng.standard_normal(12_500))), durable=False)
+    store = storage.join(str(folder), "runs")
+    return Job(Sleeping(seconds), Rows, tuple(urls), store, run_id="weak")
+
+
+def sleeping_sweeps(folder: Path, count: int, sweeps: int, partitions: int = 4) -> str:
     """Return a line of the table of weak scaling.
 
-    Driver and scheduler are processes of their own, workers are threads of two others.
+    Driver and scheduler are processes of their own, workers are threads of two others. Each sweep
+    has new parameters; every tenth keeps local states, as for a checkpoint.
     """
-    from distributed import Client
-    from distributed.comm.tcp import TCP
-
-    from flows.fit.cluster import Cluster
-    from tests.faults.processes import Deployment, Process
-
     sizes, written = list[int](), TCP.write
 
     async def write(*args: Any, **options: Any) -> int:
         sizes.append(await written(*args, **options))
         return sizes[-1]
 
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        deployment = Deployment(folder / "cluster").start(0)
-        shares = [count - count // 2, count // 2]
-        hosts = [Process("-c", HOST, deployment.address, str(n)) for n in shares if n]
-        try:
-            for host in hosts:
-                host.await_line("all are there", 300.0)
-            with Client(deployment.address, set_as_default=False, timeout=60) as client:
-                model = Sleeping(seconds=SLEEP / partitions)
-                job = stored(folder, "weak", partitions * count, model)
-                executor = Cluster(client, "the benchmark's cluster").executor(job)
-                kinds = {
-                    "driver": [psutil.Process().pid], "scheduler": [deployment.scheduler.pid],
-                    "workers": [host.pid for host in hosts],
-                }  # fmt: skip
-                series = Series(executor, kinds)
-                series.run(3, record=False)
-                with patch.object(TCP, "write", write):
-                    series.run(sweeps)
-                executor.close()
-        finally:
-            for host in hosts:
-                host.end()
-            deployment.end()
-    beyond = 1e3 * float(np.median(np.array(series.wall) - SLEEP))
-    used = {kind: 1e3 * seconds / sweeps for kind, seconds in series.used.items()}
-    both = (used["driver"] + used["scheduler"]) / count
-    sent = f"{len(sizes) / sweeps:.0f} | {sum(sizes) / sweeps / count / 1e3:.0f}"
-    cells = " | ".join(f"{ms:.1f}" for ms in used.values())
-    return f"| {count} | {beyond:.1f} | {sent} | {cells} | {both:.1f} |"
+    deployment = Deployment(folder / "cluster").start(0)
+    shares = [count - count // 2, count // 2]
+    hosts = [Process("-c", HOST, deployment.address, str(n)) for n in shares if n]
+    kinds = {
+        "driver": [psutil.Process().pid], "scheduler": [deployment.scheduler.pid],
+        "workers": [host.pid for host in hosts],
+    }  # fmt: skip
+    try:
+        for host in hosts:
+            host.await_line("all are there", 300.0)
+        with Client(deployment.address, set_as_default=False, timeout=60) as client:
+            job = sleeping_job(folder, partitions * count, SLEEP / partitions)
+            executor = Cluster(client, "the benchmark's cluster").executor(job)
+
+            def sweep(number: int) -> float:
+                q, began = Point(np.full(12_500, 1e-3 * number)), time.perf_counter()
+                executor(q, number=number, warm=number - 1 if number else None)
+                took = time.perf_counter() - began
+                if number % 10 == 9:
+                    executor.keep(number)
+                return took
+
+            for number in range(3):
+                sweep(number)
+            before = {kind: cpu(pids) for kind, pids in kinds.items()}
+            with patch.object(TCP, "write", write):
+                took = [sweep(number) for number in range(3, 3 + sweeps)]
+            used = [1e3 * (cpu(pids) - before[kind]) / sweeps for kind, pids in kinds.items()]
+            executor.close()
+    finally:
+        for host in hosts:
+            host.end()
+        deployment.end()
+    beyond = 1e3 * float(np.median(np.array(took) - SLEEP))
+    messages, sent = len(sizes) / sweeps, sum(sizes) / sweeps / count / 1e3
+    shown = [f"{ms:.1f}" for ms in (*used, (used[0] + used[1]) / count)]
+    return row([count, f"{beyond:.1f}", f"{messages:.0f}", f"{sent:.0f}", *shown])
+
+
+def cpu(pids: list[int]) -> float:
+    """Return the CPU seconds that processes have used."""
+    times = [psutil.Process(pid).cpu_times() for pid in pids]
+    return sum(t.user + t.system for t in times)
 
 
 def weak(sweeps: int) -> None:
     """Print the table of weak scaling."""
-    print(
-        "| workers | a sweep beyond its sleep, ms | messages of the driver a sweep "
-        "| kB a worker | CPU of a sweep, ms: driver | scheduler "
-        "| workers | driver and scheduler, of that a worker |\n|---|---|---|---|---|---|---|---|"
-    )
+    print(head([
+        "workers", "a sweep beyond its sleep, ms", "messages of the driver a sweep", "kB a worker",
+        "CPU of a sweep, ms: driver", "scheduler", "workers",
+        "driver and scheduler, of that a worker",
+    ]))  # fmt: skip
     for count in WORKERS:
-        print(sleeping_sweeps(count, sweeps), flush=True)
+        with tempfile.TemporaryDirectory() as name:
+            print(sleeping_sweeps(Path(name), count, sweeps), flush=True)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     tables = ("growth", "workers", "weak")
@@ -337,14 +387,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", nargs="*", default=[], help="NAME=ROWS: (up to) so many")
     parser.add_argument("--sweeps", type=int, default=20, help="of the weak scaling")
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
+    given = parser.parse_args()
     if given.one:
         name, folder, rows, n = given.one
         print(json.dumps(run_once(name, Path(folder), int(rows), int(n))))
         return
     most = {name: int(float(rows)) for name, rows in (r.split("=") for r in given.rows)}
     if "growth" in given.only:
-        print(HEAD, flush=True)
+        print(head(GROWTH), flush=True)
         said = [growth(name, most.get(name, LAST)) for name in given.pipelines]
         print("\n" + "\n".join(said), flush=True)
     if "workers" in given.only:

@@ -1,9 +1,8 @@
 """Variant calls on simulated counts: what is found, and what is false.
 
-    python -m benchmarks.variants shifts run OUT.jsonl [--seeds 10] [--first 0] [--only NAME ...]
-    python -m benchmarks.variants panel run OUT.jsonl [--seeds 5]
-    python -m benchmarks.variants cases run OUT.jsonl [--seeds 20]
-    python -m benchmarks.variants (shifts | panel | cases) summary OUT.jsonl
+    python -m benchmarks.variants shifts OUT.jsonl [--seeds 10] [--first 0] [--only NAME ...]
+    python -m benchmarks.variants panel OUT.jsonl [--seeds 5]
+    python -m benchmarks.variants cases OUT.jsonl [--seeds 20]
 
 shifts  Case and control differ as libraries do: every scenario without a panel of
         `tests.vbmodels.variants.scenarios`, by the batch-aware null (the default, and with
@@ -19,7 +18,8 @@ cases   Several cases of one replicate each without a control, 150 positions at 
         in as many of the cases as its number says; calls are counted by how many cases carry the
         allele, 0 for false ones.
 
-Each method sees the same counts. One JSON line a run.
+Each method sees the same counts. OUT.jsonl gets a line a run; then all of its runs are summed up,
+which is all that `--seeds 0` does.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 from scipy.special import expit
 
+from benchmarks.harness import head, row
 from tests.vbmodels.variants.scenarios import (
     FINDS,
     NULLS,
@@ -67,8 +70,17 @@ BATCH = {
 }
 
 
-def two_groups(model: TwoGroups, counts: Counts) -> tuple[BoolArray, dict]:
-    """Fit, estimate P(H1) from all units and call, as the pipeline does."""
+@dataclass(frozen=True)
+class Fitted:
+    """A fit, the false discovery rates of its units with P(H1) from all of them, and its CPU."""
+
+    done: Any
+    lfdr: FloatArray
+    seconds: float
+
+
+def fitted(model: TwoGroups, counts: Counts) -> Fitted:
+    """Fit and estimate P(H1) from all units, as the pipeline does."""
     begun = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
@@ -77,17 +89,23 @@ def two_groups(model: TwoGroups, counts: Counts) -> tuple[BoolArray, dict]:
     at = model.anchored(done.q)
     log_m0, log_m1, _ = model.e_step(at, model.table(at, units(counts)))
     score = log_m1 - log_m0
-    calls = called(local_fdr(score, prior_from_bayes_factors(score)), LEVEL)
-    about = {"cpu": round(seconds, 2), "passes": done.iterations}
+    return Fitted(done, local_fdr(score, prior_from_bayes_factors(score)), seconds)
+
+
+def two_groups(model: TwoGroups, counts: Counts) -> tuple[BoolArray, dict]:
+    """Fit and call; return the calls, and what a run's line says of the fit."""
+    found = fitted(model, counts)
+    q = found.done.q
+    about = {"cpu": round(found.seconds, 2), "passes": found.done.iterations}
     if isinstance(model, BatchNull):
-        errors = standard_errors(observed_information(model, done.q, counts))
+        errors = standard_errors(observed_information(model, q, counts))
         about |= {
-            "b": np.round(done.q.shift, 3).tolist(),
+            "b": np.round(q.shift, 3).tolist(),
             "se": np.round(errors.of_type, 3).tolist(),
-            "tau": round(done.q.tau, 3),
-            "v": round(done.q.v, 5),
+            "tau": round(q.tau, 3),
+            "v": round(q.v, 5),
         }
-    return calls, about
+    return called(found.lfdr, LEVEL), about
 
 
 def fisher(of: Units) -> FloatArray:
@@ -136,30 +154,28 @@ def tallied(calls: BoolArray, true: BoolArray) -> dict:
     return {"found": int((calls & true).sum()), "false": int((calls & ~true).sum())}
 
 
-def table_row(name: str, runs: list[dict], methods: Sequence[str]) -> str:
-    """Return a scenario's row: of each method true and false calls, and runs with any false one."""
-    cells = [
-        f"{sum(r[m]['found'] for r in runs)}, {sum(r[m]['false'] for r in runs)} "
-        f"({sum(r[m]['false'] > 0 for r in runs)})"
-        for m in methods
-    ]
-    true = sum(r["true"] for r in runs)
-    return f"| {name} | {len(runs)} | {true} | {' | '.join(cells)} |"
+def table(names: Iterable[str], runs: list[dict], methods: Sequence[str]) -> list[str]:
+    """Return, of each scenario and method, true and false calls, and runs with any false one."""
+    columns = [f"{method}: found, false (runs with any)" for method in methods]
+    lines = [head(["scenario", "runs", "true", *columns])]
+    flat = pd.json_normalize(runs)
+    for name in names:
+        own = flat[flat["scenario"] == name]
+        if own.empty:
+            continue
+        cells = []
+        for method in methods:
+            found, false = own[f"{method}.found"], own[f"{method}.false"]
+            cells.append(f"{found.sum()}, {false.sum()} ({(false > 0).sum()})")
+        lines.append(row([name, len(own), own["true"].sum(), *cells]))
+    return lines
 
 
-def table(names: Iterable[str], rows: list[dict], methods: Sequence[str]) -> list[str]:
-    """Return a Markdown table: found of true and false calls, summed over seeds."""
-    head = " | ".join(f"{m}: found, false (runs with any)" for m in methods)
-    lines = [f"| scenario | runs | true | {head} |", "|" + "---|" * (3 + len(methods))]
-    runs = {name: [row for row in rows if row["scenario"] == name] for name in names}
-    return lines + [table_row(name, own, methods) for name, own in runs.items() if own]
-
-
-def cpu_ratio(rows: list[dict], first: str, second: str) -> str:
+def cpu_ratio(runs: list[dict], first: str, second: str) -> str:
     """Return the median of a fit's CPU by one method, by another, and of their ratio."""
-    cpu = {m: [r[m]["cpu"] for r in rows] for m in (first, second)}
-    seconds = ", ".join(f"{m} {np.median(v):.2f}" for m, v in cpu.items())
-    ratio = np.median(np.divide(*cpu.values()))
+    cpu = pd.DataFrame({m: [run[m]["cpu"] for run in runs] for m in (first, second)})
+    seconds = ", ".join(f"{m} {median:.2f}" for m, median in cpu.median().items())
+    ratio = (cpu[first] / cpu[second]).median()
     return f"CPU of a fit, median seconds: {seconds}; median ratio {ratio:.2f}"
 
 
@@ -170,11 +186,11 @@ SHIFT_METHODS = (*BATCH, "exchangeable", "fisher", "beta_binomial")
 
 def run_shifts(name: str, seed: int) -> dict:
     """Run every method on one draw of a scenario."""
-    counts, of, true, row = drawn(name, seed)
+    counts, of, true, begun = drawn(name, seed)
     found = {method: two_groups(model, counts) for method, model in BATCH.items()}
     found["exchangeable"] = two_groups(TwoGroups(alternatives=MIXTURE), counts)
     found |= {"fisher": at_level(fisher(of)), "beta_binomial": at_level(beta_binomial(of))}
-    return row | {method: tallied(calls, true) | about for method, (calls, about) in found.items()}
+    return begun | {m: tallied(calls, true) | about for m, (calls, about) in found.items()}
 
 
 def sum_up_shifts(rows: list[dict]) -> list[str]:
@@ -205,7 +221,7 @@ def against_highest(of: Units) -> FloatArray:
 
 def run_panel(name: str, seed: int) -> dict:
     """Run every method on one draw of a scenario."""
-    counts, of, true, row = drawn(name, seed)
+    counts, of, true, begun = drawn(name, seed)
     every = np.ones(len(counts.case), bool)
     first = counts.case | (of.members == 0)
     null = BatchNull(alternatives=MIXTURE)
@@ -216,17 +232,17 @@ def run_panel(name: str, seed: int) -> dict:
         "fisher": at_level(fisher(of)),
         "fisher_highest": at_level(against_highest(of)),
     }
-    return row | {method: tallied(calls, true) | about for method, (calls, about) in found.items()}
+    return begun | {m: tallied(calls, true) | about for m, (calls, about) in found.items()}
 
 
 def sum_up_panel(rows: list[dict]) -> list[str]:
     """Return the table, the spread tau by seed, and the CPU."""
-    taus = ["| scenario | " + " | ".join(PANEL_METHODS[:3]) + " |", "|---|---|---|---|"]
+    taus = [head(["scenario", *PANEL_METHODS[:3]])]
     for name in PANELS:
         runs = sorted((r for r in rows if r["scenario"] == name), key=lambda r: r["seed"])
         by = [", ".join(f"{r[m]['tau']:.2f}" for r in runs) for m in PANEL_METHODS[:3]]
         if runs:
-            taus.append(f"| {name} | {' | '.join(by)} |")
+            taus.append(row([name, *by]))
     lines = table(PANELS, rows, PANEL_METHODS)
     return [*lines, "", *taus, "", cpu_ratio(rows, "panel", "pooled")]
 
@@ -285,7 +301,7 @@ def run_cases(name: str, seed: int) -> dict:
     counts, carried = simulate(name, seed)
     carriers = carried.sum(axis=1)
     true = Counter(carriers[carriers > 0].tolist())
-    row: dict = {"scenario": name, "seed": seed, "true": dict(true)}
+    run: dict = {"scenario": name, "seed": seed, "true": dict(true)}
     for method in CASE_METHODS:
         alone = method == "alone"
         model = TwoGroups("germline", MIXTURE) if alone else PanelNull(alternatives=MIXTURE)
@@ -295,28 +311,25 @@ def run_cases(name: str, seed: int) -> dict:
             calls, about = two_groups(model, of_one(counts, sample, alone))
             found.update((carriers * carried[:, sample])[calls].tolist())
             cpu += about["cpu"]
-        row[method] = {"found": dict(found), "cpu": round(cpu, 1)}
-    return row
+        run[method] = {"found": dict(found), "cpu": round(cpu, 1)}
+    return run
 
 
 def sum_up_cases(rows: list[dict]) -> list[str]:
     """Return a table: false calls and runs with any; found of true, by how many cases carry it."""
-    lines = [
-        "| scenario | runs | method | false calls (runs with any) | found of true, by carriers |",
-        "|---|---|---|---|---|",
-    ]
+    lines = [head(["scenario", "runs", "method", "false calls (runs with any)",
+                   "found of true, by carriers"])]  # fmt: skip
     for name, cases in CASES.items():
-        runs = [row for row in rows if row["scenario"] == name]
+        runs = [run for run in rows if run["scenario"] == name]
         for method in CASE_METHODS if runs else ():
-            false = [row[method]["found"].get("0", 0) for row in runs]
-            shares = [
-                f"{k}: {sum(row[method]['found'].get(str(k), 0) for row in runs)} of "
-                f"{sum(k * row['true'].get(str(k), 0) for row in runs)}"
-                for k in cases.carriers
-            ]
+            found, true = Counter[str](), Counter[str]()
+            for run in runs:
+                found.update(run[method]["found"])
+                true.update(run["true"])
+            wrong = sum(run[method]["found"].get("0", 0) > 0 for run in runs)
+            shares = [f"{k}: {found[str(k)]} of {k * true[str(k)]}" for k in cases.carriers]
             lines.append(
-                f"| {name} | {len(runs)} | {method} | {sum(false)} ({sum(map(bool, false))}) | "
-                f"{', '.join(shares)} |"
+                row([name, len(runs), method, f"{found['0']} ({wrong})", ", ".join(shares)])
             )
     return lines
 
@@ -339,25 +352,23 @@ STUDIES = {
 
 
 def main() -> None:
-    """Run scenarios, or sum up what was run."""
+    """Run scenarios, and sum up all that was run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("study", choices=STUDIES)
-    parser.add_argument("what", choices=("run", "summary"))
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--only", nargs="*", help="names of scenarios")
     given = parser.parse_args()
     study = STUDIES[given.study]
-    if given.what == "summary":
-        rows = [json.loads(line) for line in given.out.read_text().splitlines()]
-        print("\n".join(study.sum_up(rows)))
-        return
+    seeds = study.seeds if given.seeds is None else given.seeds
     with given.out.open("a") as file:
-        for seed in range(given.first, given.first + (given.seeds or study.seeds)):
+        for seed in range(given.first, given.first + seeds):
             for name in given.only or study.scenarios:
                 file.write(json.dumps(study.run(name, seed)) + "\n")
                 file.flush()
+    runs = [json.loads(line) for line in given.out.read_text().splitlines()]
+    print("\n".join(study.sum_up(runs)))
 
 
 if __name__ == "__main__":

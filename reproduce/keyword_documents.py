@@ -1,14 +1,11 @@
-"""Documents one at a time or many at once, without a run: a batch from graphs, a direct fit."""
+"""Documents one at a time or many at once, without a run: a direct fit, SS, equal shares."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.special import ndtri
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords.graph import system_matrix
@@ -19,77 +16,13 @@ from vbmodels.keywords.vbss.coordinate_ascent import Factors
 from vbmodels.keywords.vbss.model import VBSS
 
 
-def batch_of(documents: Sequence[tuple[BoolArray, FloatArray]]) -> KeywordBatch:
-    """Build a batch from each document's labels y [n] and co-occurrence counts [n, n].
-
-    It has the intercept as its only feature, which is all that per-document models need.
-
-    Raises
-    ------
-    ValueError
-        If a document has no words, or its counts are not a symmetric [n, n] matrix of
-        numbers that are finite and not negative.
-    """
-    rows, cols, counts = [], [], []
-    for d, (y, a) in enumerate(documents):
-        _check(d, y, a)
-        row, col = np.nonzero(np.triu(a))
-        rows.append(row)
-        cols.append(col)
-        counts.append(a[row, col])
-    sizes = [len(y) for y, _ in documents]
-    n_documents, n_words = len(sizes), sum(sizes)
-    return KeywordBatch(
-        x=np.ones((n_words, 1)),
-        y=np.concatenate([np.empty(0, dtype=bool), *(y for y, _ in documents)]),
-        offsets=np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
-        fold=np.zeros(n_documents, dtype=np.int64),
-        complete=np.zeros(n_documents, dtype=bool),
-        edge_row=np.concatenate([np.empty(0, dtype=np.int64), *rows]),
-        edge_col=np.concatenate([np.empty(0, dtype=np.int64), *cols]),
-        edge_count=np.concatenate([np.empty(0), *counts]),
-        edge_offsets=np.concatenate([[0], np.cumsum([len(r) for r in rows], dtype=np.int64)]),
-    )
-
-
-def _check(d: int, y: BoolArray, a: FloatArray) -> None:
-    n = len(y)
-    if n == 0:
-        raise ValueError(f"document {d} has no words; leave it out")
-    if a.shape != (n, n):
-        raise ValueError(
-            f"document {d} has {n} words; expected {n} x {n} co-occurrence counts, found "
-            f"{' x '.join(map(str, a.shape))}"
-        )
-    if not (np.isfinite(a).all() and (a >= 0.0).all() and (a == a.T).all()):
-        raise ValueError(
-            f"the co-occurrence counts of document {d} must be finite, not negative and symmetric"
-        )
-
-
 @dataclass(frozen=True)
 class DocumentFit:
-    """What a fit of separate documents leaves.
-
-    Parameters
-    ----------
-    probability
-        [W] r.
-    bound
-        [D] each document's bound.
-    local
-        q.
-    sweeps
-        Sweeps done.
-    converged
-        Whether every document has settled.
-    """
+    """What a fit of separate documents leaves: r [W], each document's bound [D], and q."""
 
     probability: FloatArray
     bound: FloatArray
     local: Factors
-    sweeps: int
-    converged: bool
 
 
 def fit_documents(
@@ -103,46 +36,8 @@ def fit_documents(
     while done < max_sweeps and not local.settled.all():
         local = model.local_step(q, batch, local)
         done += model.sweeps
-    return DocumentFit(
-        probability=model.probabilities(q, batch, local),
-        bound=model.document_bounds(batch, local),
-        local=local,
-        sweeps=done,
-        converged=bool(local.settled.all()),
-    )
-
-
-def fit_document(
-    y: BoolArray, adjacency: FloatArray, model: VBSS | None = None, max_sweeps: int = 2000
-) -> DocumentFit:
-    """Fit one document from its labels y [n] and its co-occurrence counts [n, n].
-
-    Raises
-    ------
-    ValueError
-        See `batch_of`.
-
-    Examples
-    --------
-    >>> a = np.array([[0.0, 2.0, 1.0], [2.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
-    >>> fit = fit_document(np.array([True, False, False]), a)
-    >>> bool(fit.probability[1] > fit.probability[2])
-    True
-    """
-    return fit_documents(batch_of([(y, adjacency)]), model, max_sweeps)
-
-
-def typical_coefficients(n_features: int, keyword_rate: float = 0.25) -> FloatArray:
-    """Return w [1 + n_features] with slopes that shrink and alternate, like fitted ones."""
-    slopes = 0.8 * (-0.6) ** np.arange(n_features)
-    spread = np.sqrt(1.0 + slopes @ slopes)
-    return np.concatenate([[spread * ndtri(keyword_rate)], slopes])
-
-
-def split_documents(batch: KeywordBatch, n_parts: int) -> list[KeywordBatch]:
-    """Cut a batch into ``n_parts`` runs of documents of almost equal length."""
-    cuts = np.linspace(0, batch.n_documents, n_parts + 1).round().astype(int)
-    return [take_documents(batch, int(a), int(b)) for a, b in pairwise(cuts)]
+    bound = model.document_bounds(batch, local)
+    return DocumentFit(model.probabilities(q, batch, local), bound, local)
 
 
 def take_documents(batch: KeywordBatch, first: int, last: int) -> KeywordBatch:

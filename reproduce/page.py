@@ -1,4 +1,4 @@
-"""One page of a reproduced table or figure: what it holds, and how it is written."""
+"""What the pages share: templates in ``pages``, figures of the papers in ``published``."""
 
 from __future__ import annotations
 
@@ -11,75 +11,29 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.figure import Figure
 
-GROUPS = ("published", "ours", "rival")
+HERE = Path(__file__).parent
 NOT_SAID = "–"
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table whose columns after the first ones begin with the name of their group.
-
-    Attributes
-    ----------
-    caption
-        What the table shows, one or two sentences.
-    columns
-        Headings: keys first ("level"), then "published ...", "ours ...", "rival ...".
-    rows
-        Cells as they are shown, one tuple a row.
-    """
-
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def __post_init__(self) -> None:
-        wrong = [row for row in self.rows if len(row) != len(self.columns)]
-        if wrong:
-            raise ValueError(f"expected rows of {len(self.columns)} cells, found {wrong[0]}")
-
-    def groups(self) -> set[str]:
-        """Return which of the three groups have a column."""
-        return {c.split()[0].rstrip(",:") for c in self.columns if c} & set(GROUPS)
-
-    def markdown(self) -> str:
-        """Return the table in Markdown, its caption first."""
-        rows = [self.columns, ("---",) * len(self.columns), *self.rows]
-        return "\n".join([self.caption, "", *("| " + " | ".join(row) + " |" for row in rows)])
-
-
-@dataclass(frozen=True)
 class Page:
-    """Everything that a page says apart from its date, its command and the versions.
+    """What a template is filled with.
 
     Attributes
     ----------
-    source
-        The published table: paper, number, and its lines in the text version.
-    says
-        What came out, in a few sentences or list items.
-    differences
-        Where our figures differ from the published ones, one sentence each why.
-    seeds
-        Which seeds, and what a standard error in brackets is over.
-    packages
-        Distributions whose versions matter here.
-    figures
-        File name, picture, description.
+    values
+        Figures and tables by their names in the template.
+    pictures
+        By file name.
     seconds
         CPU seconds, where they are not those of this page alone.
     """
 
-    title: str
-    source: str
-    says: str
-    tables: tuple[Table, ...]
-    differences: tuple[str, ...]
-    seeds: str
-    packages: tuple[str, ...] = ("numpy", "scipy", "scikit-learn")
-    figures: tuple[tuple[str, Figure, str], ...] = field(default=())
+    values: dict[str, object]
+    pictures: dict[str, Figure] = field(default_factory=dict)
     seconds: float | None = None
 
 
@@ -94,43 +48,61 @@ class Clock:
         """Return one sentence on what the run took."""
         spent = time.process_time() - self.begin if seconds is None else seconds
         return (
-            f"{spent:.0f} CPU seconds of one thread; the load of the machine ({os.cpu_count()} "
-            f"cores) was {self.load:.1f} at the start and {os.getloadavg()[0]:.1f} at the end"
+            f"{time.strftime('%-d %B %Y')}, {spent:.0f} CPU seconds of one thread; the load of the "
+            f"machine ({os.cpu_count()} cores) was {self.load:.1f} at the start and "
+            f"{os.getloadavg()[0]:.1f} at the end."
         )
+
+
+def versions(*packages: str) -> str:
+    """Return the versions of distributions that matter on a page."""
+    return ", ".join(f"{package} {version(package)}" for package in packages)
 
 
 def write(page: Page, name: str, folder: Path, clock: Clock, *, quick: bool) -> Path:
     """Write a page and its pictures; returns the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
-    parts = [f"# {page.title}", f"Published: {page.source}.", page.says]
-    for file, figure, alt in page.figures:
-        draw(figure, folder / file)
-        parts.append(f"![{alt}]({file})")
-    parts += [table.markdown() for table in page.tables]
-    parts.append("## Where we differ, and why")
-    parts.append("\n".join(f"- {line}" for line in page.differences))
-    versions = ", ".join(f"{package} {version(package)}" for package in page.packages)
-    parts += [
-        "## How this was made",
-        "\n".join(
-            [
-                f"- Command: `python -m reproduce {name}{' OPTIONS=--quick' if quick else ''}`",
-                f"- Seeds and standard errors: {page.seeds}",
-                f"- Time: {time.strftime('%-d %B %Y')}, {clock.said(page.seconds)}.",
-                f"- Versions: {versions}.",
-            ]
-        ),
-    ]
+    for file, figure in page.pictures.items():
+        # On opaque white, which can be read on dark pages too.
+        figure.savefig(folder / file, dpi=110, facecolor="white", metadata={"Software": None})
+    templates = Environment(
+        loader=FileSystemLoader(HERE / "pages"), undefined=StrictUndefined, autoescape=False
+    )
+    templates.globals["versions"] = versions
+    templates.filters |= {"number": number, "mean_se": mean_se}
+    option = " --quick" if quick else ""
+    text = templates.get_template(f"{name}.md").render(
+        **page.values,
+        command=f"`python -m reproduce {name}{option}`",
+        time=clock.said(page.seconds),
+    )
     if quick:
-        parts.insert(1, "**A quick run, too small to be quoted.**")
+        title, _, rest = text.partition("\n")
+        text = f"{title}\n\n**A quick run, too small to be quoted.**\n{rest}"
     path = folder / f"{name}.md"
-    path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    path.write_text(text.rstrip() + "\n", encoding="utf-8")
     return path
 
 
-def draw(figure: Figure, path: Path) -> None:
-    """Save a picture on opaque white, which can be read on dark pages too."""
-    figure.savefig(path, dpi=110, facecolor="white", metadata={"Software": None})
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown: keys first, then "published ...", "ours ...", "rival ..."."""
+    lines = [columns, ("---",) * len(columns), *rows]
+    wrong = [line for line in lines if len(line) != len(columns)]
+    if wrong:
+        raise ValueError(f"expected rows of {len(columns)} cells, found {wrong[0]}")
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def quoted(name: str) -> list[str]:
+    """Return what a page quotes of the text, as it is there; its first line says of which one."""
+    path = HERE / "published" / f"{name}.txt"
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+def published(name: str) -> list[np.ndarray]:
+    """Return the published tables of a page, whose figures are between blanks."""
+    blocks = "\n".join(line for line in quoted(name) if not line.startswith("#")).split("\n\n")
+    return [np.array([line.split() for line in b.strip().split("\n")], float) for b in blocks]
 
 
 def canvas(columns: int = 1, rows: int = 1, width: float = 4.2, height: float = 3.2) -> Figure:
@@ -158,13 +130,3 @@ def mean_se(values: Iterable[float], digits: int = 3) -> str:
         return number(float(found[0]), digits)
     error = float(found.std(ddof=1) / np.sqrt(found.size))
     return f"{number(float(found.mean()), digits)} ({number(error, digits)})"
-
-
-def figures_of(text: str) -> tuple[tuple[float, ...], ...]:
-    """Read a published table from its lines, copied as they stand: blanks between figures."""
-    return tuple(tuple(map(float, line.split())) for line in text.strip().splitlines())
-
-
-def rows_of(*columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Return rows from columns of cells."""
-    return tuple(zip(*columns, strict=True))

@@ -179,7 +179,7 @@ MOST_WORK = 5e8
 """Cells times categories over all regressions: half a minute, or a few. Of wide tables with columns
 of many categories fewer columns are regressed."""
 RIDGE = 0.1
-"""Inverse strength of the penalty: the best of a few values on surveys (benchmarks/ibp_heldout)."""
+"""Inverse strength of the penalty: the best of a few values on surveys (benchmarks/ibp.py)."""
 MOST_INDICATORS = 1_000_000
 """Rows times categories that latent classes are learned from: of larger tables some rows."""
 _LEAST = 1e-9

@@ -8,9 +8,9 @@ import numpy as np
 from scipy import stats
 from scipy.optimize import minimize
 
-from reproduce.keyword_documents import split_documents, typical_coefficients
 from tests.contract import calibration_keywords, ends
 from tests.contract.words_drawn import simulate_words
+from tests.vbmodels.keywords.keyword_documents import split_documents, typical_coefficients
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.keywords.corpus.model import CorpusProbit

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from reproduce.keyword_documents import batch_of, fit_documents
+from reproduce.keyword_documents import fit_documents
 from reproduce.vbss_gibbs import gibbs
 from tests.contract import ends, samplers
+from tests.vbmodels.keywords.keyword_documents import batch_of
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.units import KeywordBatch
 from vbmodels.keywords.vbss.coordinate_ascent import Factors

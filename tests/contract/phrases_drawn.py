@@ -6,9 +6,10 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import ndtri
 
-from reproduce.keyword_documents import take_documents, typical_coefficients
+from reproduce.keyword_documents import take_documents
 from tests.contract import ends
 from tests.contract.words_drawn import simulate_words
+from tests.vbmodels.keywords.keyword_documents import typical_coefficients
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.model import Keyphrases, PhraseGlobal

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reproduce.keyword_documents import batch_of, fit_documents
+from reproduce.keyword_documents import fit_documents
 from reproduce.vbss_as_printed import PrintedVBSS
-from tests.vbmodels.keywords.keyword_documents import adjacency
+from tests.vbmodels.keywords.keyword_documents import adjacency, batch_of
 from vbmodels.keywords.selection import select_by_fdr
 from vbmodels.keywords.vbss.model import VBSS
 

@@ -8,9 +8,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from reproduce.keyword_documents import split_documents, typical_coefficients
 from tests.contract import case_corpus
 from tests.contract.words_drawn import simulate_words
+from tests.vbmodels.keywords.keyword_documents import split_documents, typical_coefficients
 from vbmodels.core.fit import InProcess, fit
 from vbmodels.core.state import same_bits
 from vbmodels.keywords.corpus.likelihood import listing

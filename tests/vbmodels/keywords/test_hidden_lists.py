@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reproduce.keyword_documents import typical_coefficients
 from tests.contract.words_drawn import simulate_words
+from tests.vbmodels.keywords.keyword_documents import typical_coefficients
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.phrases.jackknife import BEST, LabelledDocuments, known_among_best

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from reproduce.keyword_documents import batch_of, fit_document, fit_documents
-from tests.vbmodels.keywords.keyword_documents import real_documents
+from reproduce.keyword_documents import fit_documents
+from tests.vbmodels.keywords.keyword_documents import batch_of, real_documents
 from vbmodels.core.fit import fit
 from vbmodels.keywords.vbss.model import VBSS
 
@@ -78,14 +78,14 @@ def test_direct_fit_and_protocol_agree(abstracts):
     documents = [(y, a) for y, a, _ in abstracts[:12]]
     model = VBSS(tolerance=1e-9)
     direct = fit_documents(batch_of(documents), model, 4000)
-    assert direct.converged
+    assert direct.local.settled.all()
     parts = [batch_of(documents[:5]), batch_of(documents[5:])]
     run = fit(model, parts, tol=1e-15, max_iter=400)
     states = run.reduce.local_states(run.iterations - 1)
     r = [model.probabilities(run.q, b, x) for b, x in zip(parts, states, strict=True)]
     np.testing.assert_allclose(np.concatenate(r), direct.probability, atol=1e-6)
     assert run.trace[-1] == pytest.approx(direct.bound.sum(), abs=1e-6)
-    alone = fit_document(*documents[3], model, 4000)
+    alone = fit_documents(batch_of([documents[3]]), model, 4000)
     words = parts[0].words(3)
     np.testing.assert_allclose(alone.probability, direct.probability[words], atol=1e-9)
 
@@ -111,8 +111,8 @@ def test_leaps_reach_the_same_end_in_far_fewer_sweeps(abstracts, form):
     batch = batch_of([(y, a) for y, a, _ in abstracts[:25]])
     plain = fit_documents(batch, VBSS(accelerate=False, form=form), 4000)
     leaping = fit_documents(batch, VBSS(form=form), 1000)
-    assert plain.converged
-    assert leaping.converged
+    assert plain.local.settled.all()
+    assert leaping.local.settled.all()
     np.testing.assert_allclose(leaping.bound, plain.bound, atol=1e-9)
     np.testing.assert_allclose(leaping.probability, plain.probability, atol=1e-7)
     assert 4 * np.median(leaping.local.sweeps) < np.median(plain.local.sweeps)
