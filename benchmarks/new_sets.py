@@ -53,8 +53,10 @@ def experts() -> Sets:
     for name, column, positive in (
         ("credit_data", "Status", "bad"), ("attrition", "Attrition", "Yes"),
         ("cells", "class", "PS"), ("wa_churn", "churn", "Yes"),
+        ("HMDA", "deny", "yes"), ("SwissLabor", "participation", "yes"),
     ):  # fmt: skip
-        table = of_r(f"modeldata/{name}").drop(columns="case", errors="ignore")
+        package = "AER" if name in ("HMDA", "SwissLabor") else "modeldata"
+        table = of_r(f"{package}/{name}").drop(columns="case", errors="ignore")
         label = (table.pop(column) == positive).astype(int)
         text = table.select_dtypes(["object", "string"]).columns
         yield name, table.astype(dict.fromkeys(text, "category")).assign(label=label)
@@ -73,7 +75,8 @@ def numbers() -> Sets:
         ("sacramento", "modeldata/Sacramento", "price", ""),
         ("diamonds", "ggplot2/diamonds", "price", ""),
         ("houseprices", "AER/HousePrices", "price", ""), ("hitters", "ISLR/Hitters", "Salary", ""),
-        ("car_prices", "modeldata/car_prices", "Price", ""),
+        ("car_prices", "modeldata/car_prices", "Price", ""), ("cps1985", "AER/CPS1985", "wage", ""),
+        ("ames", "openintro/ames", "price", ["Order", "PID"]),
     ):  # fmt: skip
         table = of_r(path).drop(columns=gone or [], errors="ignore").dropna(subset=[column])
         table = table.drop(columns="region") if name == "wage" else table
@@ -90,6 +93,9 @@ def features() -> Sets:
     spending = of_r("stevedata/gss_spending")
     yield "gss_spending", spending[[c for c in spending.columns if c.startswith("nat")]]
     yield "head_injury", of_r("DAAG/headInjury")
+    yield "lsat7", of_r("psych/lsat7")
+    yield "beps", of_r("carData/BEPS").drop(columns="age").astype(str)
+    yield "political_information", of_r("pscl/politicalInformation").select_dtypes("object")
     yield "gss_abortion", of_r("stevedata/gss_abortion")[[*ABORTION]].dropna(thresh=6)
 
 
@@ -112,6 +118,12 @@ def bags() -> Sets:
     visits = of_r("survival/pbcseq")
     x = visits[[*VISIT]].assign(f=visits["sex"] == "f")
     yield "pbc_visits", rows(visits["id"], (visits["status"] == 2).astype(int), x)
+    words = of_r("lme4/VerbAgg")
+    x = pd.get_dummies(words[["btype", "situ", "mode", "resp"]])
+    yield "verb_agg", rows(words["id"].astype(int), (words["Gender"] == "M").astype(int), x)
+    children = of_r("mlmRev/egsingle")
+    x = children[["year", "grade", "math", "retained"]]
+    yield "egsingle", rows(children["childid"].astype(int), children["black"].astype(int), x)
     image = load_digits()
     corners = [(i, j) for i in (0, 2, 4) for j in (0, 2, 4)]
     patches = np.stack([image.images[:500, i : i + 4, j : j + 4] for i, j in corners], axis=1)
