@@ -20,11 +20,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from vbmodels.bags.bags import Bags
-from vbmodels.bags.vmmic.design import Rows
 from vbmodels.bags.vmmic.layout import Layout, Observed
-from vbmodels.bags.vmmic.local import Local, SweepSums, Tails, start, swept
+from vbmodels.bags.vmmic.likelihood import Points, Sums
+from vbmodels.bags.vmmic.local import Local, Rows, SweepSums, Tails, start, swept
 from vbmodels.bags.vmmic.mean_field import MeanField, MeanFieldVMMIC, globals_of, inverse
-from vbmodels.bags.vmmic.mode import Points, Sums
 from vbmodels.core.algorithm import Algorithm, Phase, Save, Show
 from vbmodels.core.cavi import evaluate
 from vbmodels.core.state import FloatArray
@@ -77,7 +76,7 @@ class PrintedVMMIC(MeanFieldVMMIC):
         prior = self.priors.precision(q.scaling.layout)
         covariances = []
         for k, gram in enumerate(q.grams):
-            precision = np.diag(prior[q.scaling.layout.gate(k)]) + gram
+            precision = np.diag(prior[q.scaling.layout.gates[k]]) + gram
             precision[0, 1:] = precision[1:, 0] = 0.0
             covariances.append(inverse(precision))
         return replace(q, gate_covariances=tuple(covariances))
@@ -161,5 +160,5 @@ def printed_mean(e: FloatArray, p: FloatArray) -> FloatArray:
 
 def _theta_blocks(layout: Layout) -> list[slice]:
     blocks = [slice(0, 1), layout.own_slopes]
-    blocks += [layout.slopes(k) for k in range(len(layout.features))]
+    blocks += [layout.slopes[k] for k in range(len(layout.features))]
     return [block for block in blocks if block.stop > block.start]

@@ -214,11 +214,11 @@ def coefficients(model: Any, q: Any) -> list[Coefficients]:
     if layout.own:
         blocks.append(("bag feature", None, layout.own_slopes))
     for k in range(len(layout.features)):
-        gate = layout.gate(k)
+        gate = layout.gates[k]
         blocks += [
-            ("contribution", k, layout.slopes(k)),
+            ("contribution", k, layout.slopes[k]),
             ("primary intercept", k, slice(gate.start, gate.start + 1)),
-            ("primary", k, layout.gate_slopes(k)),
+            ("primary", k, layout.gate_slopes[k]),
         ]
     return [Coefficients(name, k, mean[where], sd[where]) for name, k, where in blocks]
 

@@ -114,7 +114,7 @@ def loop_of(model: Any) -> Loop:
     That is `squarem` where the model is `Accelerable`, else `cavi`.
     """
     if isinstance(model, Driven):
-        return lambda model, q: model.algorithm(q)
+        return type(model).algorithm
     if isinstance(model, Looped) and model.loop is not None:
         if model.loop not in LOOPS:
             raise ValueError(f"expected a loop out of {sorted(LOOPS)}, got {model.loop!r}")

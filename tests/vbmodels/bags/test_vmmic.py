@@ -12,7 +12,7 @@ from tests.contract import vmmic
 from tests.vbmodels.bags.in_numpy import replaced
 from vbmodels.bags.bags import Instances, bags, split
 from vbmodels.bags.simulate import simulate
-from vbmodels.bags.vmmic import mode as vmmic_mode
+from vbmodels.bags.vmmic import model as vmmic_model
 from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
 from vbmodels.bags.vmmic.layout import Observed
 from vbmodels.bags.vmmic.likelihood import Likelihood
@@ -129,7 +129,7 @@ def test_two_moments_are_close_to_the_exact_sum_and_exact_without_doubt():
 
 
 def test_mode_is_a_stationary_point(monkeypatch):
-    monkeypatch.setattr(vmmic_mode, "MOST_TRIALS", 400)
+    monkeypatch.setattr(vmmic_model, "MOST_TRIALS", 400)
     data, _ = simulate(np.random.default_rng(0), 1000)
     model = CollapsedVMMIC(priors=Priors(learn=False, slope_variance=0.1), both_starts_below=0.0)
     reduce = InProcess(model, [data])

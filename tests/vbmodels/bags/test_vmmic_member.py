@@ -15,7 +15,7 @@ from vbmodels.bags.stack import primary
 from vbmodels.bags.stack.modalities import as_witnessed, fold_of
 from vbmodels.bags.stack.model import MEMBERS, PRIMARY, AutoModel
 from vbmodels.bags.stack.predict import left_out, predict_auto
-from vbmodels.bags.vmmic.mode import Points
+from vbmodels.bags.vmmic.likelihood import Points
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import predict
 from vbmodels.core.fit import fit

@@ -17,10 +17,10 @@ import numpy as np
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.embedding.blocks import ModalityMap
 from vbmodels.bags.embedding.pools import Pools
-from vbmodels.bags.multilabel import FOLDS, Spread
+from vbmodels.bags.multilabel import FOLDS
 from vbmodels.bags.stack.modalities import as_witnessed, fold_of
-from vbmodels.bags.vmmic.layout import CONSTANT, Scaling
-from vbmodels.bags.vmmic.mode import Points, Sums
+from vbmodels.bags.vmmic.layout import Scaling, scale_of
+from vbmodels.bags.vmmic.likelihood import Points, Sums
 from vbmodels.bags.vmmic.model import Collapsed, CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import Posterior, predict
 from vbmodels.core.algorithm import Algorithm, Phase
@@ -92,17 +92,12 @@ def start(model: CollapsedVMMIC, pools: Pools, seed: int) -> Collapsed | None:
     few = pools.n_bags < LEAST_BAGS or not pools.counts.all()
     if few or texts or not 0 < count <= MOST_FEATURES:
         return None
-    means, scales = zip(*(_scale(pool.rows) for pool in pools.modalities), strict=True)
-    scaling = Scaling(means, scales, *_scale(pools.own))
+    spreads = [*(pool.rows for pool in pools.modalities), pools.own]
+    means = [of.mean for of in spreads]
+    scales = [scale_of(of.mean, of.deviation / max(of.count, 1.0)) for of in spreads]
+    scaling = Scaling(tuple(means[:-1]), tuple(scales[:-1]), means[-1], scales[-1])
     both = pools.n_bags < model.both_starts_below * scaling.layout.dim
     return Collapsed(scaling, seed, both)
-
-
-def _scale(of: Spread) -> tuple[FloatArray, FloatArray]:
-    """Return means and standard deviations of features; a constant one is only centred."""
-    variance = of.deviation / max(of.count, 1.0)
-    constant = variance <= CONSTANT * (variance + of.mean**2)
-    return of.mean, np.sqrt(np.where(constant, 1.0, variance))
 
 
 def find_modes(model: CollapsedVMMIC, begins: Collapsed, maps: tuple[ModalityMap, ...]) -> Phase:

@@ -20,10 +20,44 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr
 
-from vbmodels.bags.vmmic.design import Rows
+from vbmodels.bags.bags import Bags
+from vbmodels.bags.vmmic import likelihood_kernels as kernels
+from vbmodels.bags.vmmic.layout import Scaling
 from vbmodels.core.normal_kernels import log_cdf_and_mills
 from vbmodels.core.special import inverse_mills
 from vbmodels.core.state import FloatArray, State, Stats
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A partition's labelled bags on the scale of the model."""
+
+    data: Bags
+    scaling: Scaling
+
+    @classmethod
+    def of(cls, batch: Bags, scaling: Scaling) -> Rows:
+        """Take the labelled bags."""
+        return cls(batch.labelled(), scaling)
+
+    def features(self, k: int) -> FloatArray:
+        """Return the scaled features of modality ``k``, [N_k, D_k]."""
+        features, centre = self.data.modalities[k].features, self.scaling.means[k]
+        scaled = np.empty(features.shape)
+        kernels.scaled(features, 0, centre, 1.0 / self.scaling.scales[k], scaled)
+        return scaled
+
+    def design(self, primary: tuple[FloatArray, ...]) -> FloatArray:
+        """Return r_i = e_alpha + f_i + sum_j p_ij phi_ij, [B, dim theta]; section 2.2.1."""
+        scaling, n_bags = self.scaling, self.data.n_bags
+        r = np.zeros((n_bags, scaling.layout.n_theta))
+        r[:, 0] = 1.0
+        own = self.data.bag_features - scaling.own_mean
+        r[:, scaling.layout.own_slopes] = own / scaling.own_scale
+        for k, (part, p) in enumerate(zip(self.data.modalities, primary, strict=True)):
+            totals = r[:, scaling.layout.slopes[k]]
+            kernels.bag_totals(self.features(k), part.offsets, 0, n_bags, p, totals)
+        return r
 
 
 @dataclass(frozen=True)
@@ -130,7 +164,7 @@ def swept(
     left, through = residual.copy(), q.covariance
     odds = []
     for k, (part, gate, p) in enumerate(zip(rows.data.modalities, q.gates, primary, strict=True)):
-        block, x = rows.scaling.layout.slopes(k), rows.features(k)
+        block, x = rows.scaling.layout.slopes[k], rows.features(k)
         tails = Tails.of(gate[0] + x @ gate[1:])
         logit = tails.log_up - tails.log_down
         if carried is not None:

@@ -28,10 +28,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from vbmodels.bags.bags import Bags
-from vbmodels.bags.vmmic.design import Rows
 from vbmodels.bags.vmmic.layout import Layout, Observed, Scaling
-from vbmodels.bags.vmmic.local import Globals, Local, SweepSums, sums, sweep
-from vbmodels.bags.vmmic.mode import Points, Sums, find_mode, refuse_hopeless
+from vbmodels.bags.vmmic.likelihood import Points, Sums
+from vbmodels.bags.vmmic.local import Globals, Local, Rows, SweepSums, sums, sweep
+from vbmodels.bags.vmmic.model import find_mode
 from vbmodels.bags.vmmic.posterior import Gaussian, Posterior
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.algorithm import Algorithm, Phase
@@ -101,7 +101,7 @@ class MeanFieldVMMIC:
         """Start at the mode of the collapsed posterior, or near zero (section 2.2.3)."""
         scaling = observed.scaling(self.standardise)
         layout = scaling.layout
-        refuse_hopeless(observed.positive, observed.bags, layout)
+        observed.refuse_hopeless()
         t, prior = self.start_sd * rng.standard_normal(layout.dim), self.priors.precision(layout)
         return replace(
             self._at(scaling, observed.grams(scaling), t),
@@ -163,13 +163,13 @@ class MeanFieldVMMIC:
         bound = stats.total + m @ stats.label - 0.5 * m @ stats.outer @ m
         bound -= 0.5 * np.sum(v * stats.outer)
         for k, weighted in enumerate(stats.weighted):
-            block = layout.slopes(k)
+            block = layout.slopes[k]
             second = v[block, block] + np.outer(m[block], m[block])
             bound -= 0.5 * np.sum(second * weighted)
         prior = self.priors.precision(layout)
         bound -= _divergence(m, v, prior[theta])
         for k, gram in enumerate(q.grams):
-            g, gate = q.gate_means[k], layout.gate(k)
+            g, gate = q.gate_means[k], layout.gates[k]
             bound += g @ stats.latent[k] - 0.5 * g @ gram @ g
             bound -= 0.5 * np.sum(q.gate_covariances[k] * gram)
             bound -= _divergence(g, q.gate_covariances[k], prior[gate])
@@ -190,7 +190,7 @@ class MeanFieldVMMIC:
         theta = slice(0, layout.n_theta)
         precision[theta, theta] = inverse(q.covariance)
         for k, covariance in enumerate(q.gate_covariances):
-            precision[layout.gate(k), layout.gate(k)] = inverse(covariance)
+            precision[layout.gates[k], layout.gates[k]] = inverse(covariance)
         return Posterior(q.scaling, (Gaussian(self.to_vector(q), precision),))
 
     def algorithm(self, q: MeanField) -> Algorithm:
@@ -209,14 +209,14 @@ class MeanFieldVMMIC:
 
     def _moved(self, q: MeanField, t: FloatArray) -> MeanField:
         layout = q.scaling.layout
-        gates = tuple(t[layout.gate(k)] for k in range(len(layout.features)))
+        gates = tuple(t[layout.gates[k]] for k in range(len(layout.features)))
         return replace(q, mean=t[: layout.n_theta], gate_means=gates)
 
     def _at(self, scaling: Scaling, grams: tuple[FloatArray, ...], t: FloatArray) -> MeanField:
         layout = scaling.layout
         prior = self.priors.precision(layout)
         covariances = tuple(
-            inverse(gram + np.diag(prior[layout.gate(k)])) for k, gram in enumerate(grams)
+            inverse(gram + np.diag(prior[layout.gates[k]])) for k, gram in enumerate(grams)
         )
         q = MeanField(scaling, t, np.empty((0, 0)), (), covariances, grams)
         return self._moved(q, t)
@@ -227,7 +227,7 @@ class MeanFieldVMMIC:
     def _theta_curvature(self, layout: Layout, stats: SweepSums) -> FloatArray:
         curvature = stats.outer.copy()
         for k, weighted in enumerate(stats.weighted):
-            curvature[layout.slopes(k), layout.slopes(k)] += weighted
+            curvature[layout.slopes[k], layout.slopes[k]] += weighted
         return curvature
 
 
