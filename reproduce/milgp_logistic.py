@@ -23,8 +23,7 @@ import numpy as np
 from scipy.special import expit, log_expit, roots_hermitenorm
 
 from reproduce.milgp_as_printed import PRINTED
-from vbmodels.bags.mil_gp.features import FeatureMap, feature_map
-from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.features import FeatureMap, KernelOptions, feature_map
 from vbmodels.bags.mil_gp.likelihood import CACHE, Block
 from vbmodels.bags.mil_gp.model import warn_of_one_side
 from vbmodels.bags.mil_gp.predict import blocks
@@ -145,7 +144,7 @@ def latent(q: LogisticPosterior, block: Block, c: int) -> tuple[FloatArray, Floa
     """Return phi [n, P] and mean and variance of f, [n]."""
     phi = block.columns[0] * q.features.weights[0]
     half = solve_lower(q.factor[c], phi.T)
-    variance = np.einsum("pn,pn->n", half, half) + block.noise(q.features, 0)
+    variance = np.einsum("pn,pn->n", half, half) + block.deviation(q.features, 0) ** 2 - 1.0
     return phi, q.features.offset + phi @ q.mean[c], variance
 
 

@@ -13,10 +13,10 @@ from vbmodels.bags.embedding.contributions import contributions, feature_weights
 from vbmodels.bags.embedding.model import Embedding, EmbeddingModel
 from vbmodels.bags.embedding.number import NumberModel
 from vbmodels.bags.embedding.predict import predict_bags
-from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.features import KernelOptions
 from vbmodels.bags.mil_gp.gibbs import Chains as GPChains
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws
-from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.model import DirectGP
 from vbmodels.bags.mil_gp.predict import predict as predict_gp
 from vbmodels.bags.multilabel import MultiLabelBags
 from vbmodels.bags.stack.modalities import parted

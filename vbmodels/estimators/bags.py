@@ -20,8 +20,8 @@ from vbmodels.bags.embedding.contributions import contributions, feature_columns
 from vbmodels.bags.embedding.model import Embedding, EmbeddingModel
 from vbmodels.bags.embedding.number import NumberModel, Numbers, predict_numbers
 from vbmodels.bags.embedding.predict import BagScores, predict_bags
-from vbmodels.bags.mil_gp.fit import DirectGP
-from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.features import KernelOptions
+from vbmodels.bags.mil_gp.model import DirectGP
 from vbmodels.bags.mil_gp.predict import predict as predict_gp
 from vbmodels.bags.multilabel import ONE_GROUP
 from vbmodels.bags.options import GPOptions, VMMICOptions

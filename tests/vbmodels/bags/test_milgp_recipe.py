@@ -9,10 +9,9 @@ from scipy import stats
 
 from tests.vbmodels.bags.gp_bags import ONE, evaluate, simulated
 from vbmodels.bags.bags import Instances, bags, split
-from vbmodels.bags.mil_gp.features import feature_map
-from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.features import KernelOptions, feature_map
 from vbmodels.bags.mil_gp.gaussian import Averages
-from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.model import DirectGP
 from vbmodels.bags.multilabel import Observed, fold_of_bags
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import unpack

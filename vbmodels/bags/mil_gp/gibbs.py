@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-from vbmodels.bags.mil_gp.features import FeatureMap, feature_map
-from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.features import FeatureMap, KernelOptions, feature_map
 from vbmodels.bags.mil_gp.likelihood import CACHE, BagTerms, Block
 from vbmodels.bags.mil_gp.model import warn_of_one_side
 from vbmodels.bags.mil_gp.predict import Predictions, bag_probabilities, blocks
@@ -151,7 +150,7 @@ class GibbsGP:
         gram = np.zeros((size, size))
         weights = features.weights[0]
         for block in CACHE.blocks(batch, features):
-            columns, s = block.columns[0], np.sqrt(1.0 + block.noise(features, 0))
+            columns, s = block.columns[0], block.deviation(features, 0)
             labels = np.tile(block.labels, (1, self.chains))
             t = (block.mean[:, None] + columns @ (flat * weights).T) / s[:, None]
             terms = BagTerms.at(t, block.offsets, labels)
@@ -252,7 +251,7 @@ def predict_from_draws(q: Chains, batch: Batch, most: int = 1000) -> list[Predic
 
 def _summary(features: FeatureMap, block: Block, draws: FloatArray) -> Predictions:
     weights = features.weights[0]
-    s = np.sqrt(1.0 + block.noise(features, 0))
+    s = block.deviation(features, 0)
     score = block.mean + block.columns[0] @ (draws.mean(axis=0) * weights)
     probability = np.zeros(len(s))
     for w in draws:

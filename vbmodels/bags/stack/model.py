@@ -3,7 +3,7 @@
     P(y = 1) = w_1 P_embedding + w_2 P_witness + w_3 P_vMMIC + w_4 P_base,   w ~ Dirichlet(1.2)
 
 The embedding (`embedding`) says which bags are positive; the witness, a Gaussian process of
-instances (`mil_gp.fit`), says which instances would make them so; the base rate keeps the others
+instances (`mil_gp.model`), says which instances would make them so; the base rate keeps the others
 honest where there is nothing to learn. The weights are those with the highest probability of
 labels that a member has not seen (`core.optimise.stacked`): the embedding's by EP's leave-one-out,
 the witness's by folds of bags, each at the kernel value that its other bags choose, the base rate's
@@ -41,11 +41,9 @@ from vbmodels.bags.bags import Bags
 from vbmodels.bags.embedding.blocks import ModalityMap
 from vbmodels.bags.embedding.model import Asking, Embedding, EmbeddingModel, Sites
 from vbmodels.bags.embedding.pools import Pools
-from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.gaussian import Averages
-from vbmodels.bags.mil_gp.known import with_known_instances
-from vbmodels.bags.mil_gp.likelihood import Points
-from vbmodels.bags.mil_gp.model import Search, at_mean, at_values, near
+from vbmodels.bags.mil_gp.likelihood import Points, with_known_instances
+from vbmodels.bags.mil_gp.model import DirectGP, Search, at_mean, at_values, near
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.multilabel import FOLDS, Observed, fold_of_groups
 from vbmodels.bags.stack import primary
