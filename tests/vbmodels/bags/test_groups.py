@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from tests.vbmodels.bags.test_embedding import some_bags
 from vbmodels.bags.bags import Instances, bags, split
-from vbmodels.bags.embedding.ep_gaussian import Weights
+from vbmodels.bags.embedding.ep import Weights
 from vbmodels.bags.embedding.model import EmbeddingModel
 from vbmodels.bags.mil_gp.features import KernelOptions
 from vbmodels.bags.mil_gp.model import DirectGP

@@ -12,7 +12,7 @@ from vbmodels.bags.bags import Instances, bags, split
 from vbmodels.bags.mil_gp.features import KernelOptions, feature_map
 from vbmodels.bags.mil_gp.gaussian import Averages
 from vbmodels.bags.mil_gp.model import DirectGP
-from vbmodels.bags.multilabel import Observed, fold_of_bags
+from vbmodels.bags.multilabel import Observed, fold_of
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import unpack
 
@@ -146,9 +146,13 @@ def test_the_nearest_gaussian_is_stationary_under_its_own_draws():
         assert bound(q.mean[0], factor * cov) < best
 
 
+def folds(rows, offsets):
+    return fold_of(bags([Instances(rows, offsets)], np.zeros(offsets.size - 1)))
+
+
 def test_folds_follow_the_bag_wherever_it_stands():
     rows = np.random.default_rng(0).standard_normal((12, 2))
-    whole = fold_of_bags(rows, np.array([0, 5, 5, 12]))
-    assert_array_equal(fold_of_bags(rows[5:][::-1], np.array([0, 7])), whole[2:])
-    many = fold_of_bags(np.arange(4000.0)[:, None], np.arange(4001))
+    whole = folds(rows, np.array([0, 5, 5, 12]))
+    assert_array_equal(folds(rows[5:][::-1], np.array([0, 7])), whole[2:])
+    many = folds(np.arange(4000.0)[:, None], np.arange(4001))
     assert stats.chisquare(np.bincount(many)).pvalue > 1e-3
