@@ -124,40 +124,25 @@ def _add(left: Any, right: Any) -> Any:
     return left + right
 
 
-class TreeSum(Generic[T]):
-    """A sum of statistics over the fixed binary tree of their positions.
+def tree_sum(parts: Iterable[T]) -> T:
+    """Return a sum of statistics over the fixed binary tree of their positions.
 
     The tree splits n parts at the largest power of two below n, so the sum over complete
     subtrees can be made elsewhere and finished here with the same bits. Parts arrive one at a
     time: at most log2(n) + 1 partial sums are held.
     """
-
-    def __init__(self) -> None:
-        self._pending: list[tuple[int, T]] = []
-
-    def add(self, part: T) -> None:
-        """Add the next part."""
-        size, total = 1, part
-        while self._pending and self._pending[-1][0] == size:
-            size, total = 2 * size, self._pending.pop()[1] + total
-        self._pending.append((size, total))
-
-    def value(self) -> T:
-        """Return the sum; nothing can be added after it."""
-        if not self._pending:
-            raise ValueError("there is nothing to add: expected at least one partition")
-        total = self._pending.pop()[1]
-        while self._pending:
-            total = self._pending.pop()[1] + total
-        return total
-
-
-def tree_sum(parts: Iterable[T]) -> T:
-    """Return the `TreeSum` of parts."""
-    total = TreeSum[T]()
+    pending: list[tuple[int, T]] = []
     for part in parts:
-        total.add(part)
-    return total.value()
+        size, total = 1, part
+        while pending and pending[-1][0] == size:
+            size, total = 2 * size, pending.pop()[1] + total
+        pending.append((size, total))
+    if not pending:
+        raise ValueError("there is nothing to add: expected at least one partition")
+    _, total = pending.pop()
+    while pending:
+        total = pending.pop()[1] + total
+    return total
 
 
 def leaves(state: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -132,29 +132,18 @@ def bag_probabilities(features: FeatureMap, k: int, block: Block, draws: FloatAr
     """
     n_bags = block.offsets.size - 1
     probability = np.empty(n_bags)
+    turned = (draws * features.weights[k]).T
     step = max(1, HELD // len(draws))
-    for first in range(0, n_bags, step):
-        bags = slice(first, min(first + step, n_bags))
-        log_negative = negative_bags(features, k, block.part(bags), draws)
-        probability[bags] = -np.expm1(log_negative).mean(axis=1)
+    for start in range(0, n_bags, step):
+        bags = slice(start, min(start + step, n_bags))
+        some = block.part(bags)
+        columns, s = some.columns[features.which[k]], some.deviation(features, k)
+        bag = np.repeat(np.arange(some.offsets.size - 1), np.diff(some.offsets))
+        negative = np.zeros((some.offsets.size - 1, len(draws)))  # log P(Y_b = 0 | w)
+        for first in range(0, len(bag), step):
+            rows = slice(first, first + step)
+            t = (some.mean[rows, None] + columns[rows] @ turned) / s[rows, None]
+            names, starts = np.unique(bag[rows], return_index=True)
+            negative[names] += np.add.reduceat(log_ndtr(-t), starts, axis=0)
+        probability[bags] = -np.expm1(negative).mean(axis=1)
     return probability
-
-
-def negative_bags(features: FeatureMap, k: int, block: Block, draws: FloatArray) -> FloatArray:
-    """Return log P(Y_b = 0 | w) of each bag at draws of a class's w [S, P], [B, S].
-
-    Rows are taken a few at a time, so that memory stays at some 8 MiB in addition to the draws
-    and the result.
-    """
-    columns, weights = block.columns[features.which[k]], features.weights[k]
-    s = block.deviation(features, k)
-    bag = np.repeat(np.arange(block.offsets.size - 1), np.diff(block.offsets))
-    out = np.zeros((block.offsets.size - 1, len(draws)))
-    turned = (draws * weights).T
-    step = max(1, HELD // len(draws))
-    for first in range(0, len(bag), step):
-        rows = slice(first, first + step)
-        t = (block.mean[rows, None] + columns[rows] @ turned) / s[rows, None]
-        names, starts = np.unique(bag[rows], return_index=True)
-        out[names] += np.add.reduceat(log_ndtr(-t), starts, axis=0)
-    return out

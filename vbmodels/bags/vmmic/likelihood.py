@@ -96,10 +96,6 @@ class Likelihood:
             z[first:last] = mean / np.sqrt(1.0 + var)
         return z
 
-    def value(self, t: FloatArray, data: Bags) -> float:
-        """Return log p(y | t)."""
-        return float(log_ndtr(data.sign * self.predictor(t, data)).sum())
-
     def evaluate(self, t: FloatArray, data: Bags) -> Evaluation:
         """Return log p(y | t), its gradient and its Fisher information.
 
@@ -230,7 +226,8 @@ class Points(State, kind="bags/vmmic.Points"):
         """Evaluate the likelihood of a partition's labelled bags."""
         likelihood, data = Likelihood(self.scaling), batch.labelled()
         if not self.gradient:
-            value = np.array([[likelihood.value(t, data) for t in ts] for ts in self.points])
+            scores = [[likelihood.predictor(t, data) for t in ts] for ts in self.points]
+            value = np.array([[log_ndtr(data.sign * z).sum() for z in each] for each in scores])
             nothing = np.empty((len(self.points), 0))
             return Sums(value, nothing, nothing)
         evaluations = [[likelihood.evaluate(t, data) for t in ts] for ts in self.points]

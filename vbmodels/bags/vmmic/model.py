@@ -84,7 +84,8 @@ def find_mode(
             (best, first, trial, gradient, value, damping, count)
         )
         sums = yield Sweep(Points(scaling, trial[None, None]))
-        after = _log_posterior(sums, trial, priors.precision(layout, best.tau))
+        precision = priors.precision(layout, best.tau)
+        after = float(sums.value[0, 0] - 0.5 * trial @ (precision * trial))
         if show is not None:
             yield show(best, after)
         if after > value:
@@ -92,7 +93,8 @@ def find_mode(
             best = Component(trial, unpack(sums.information[0]), tau)
             first = first if count else best.information
             gradient, rise = sums.gradient[0], after - value
-            value = _log_posterior(sums, trial, priors.precision(layout, tau))
+            precision = priors.precision(layout, tau)
+            value = float(sums.value[0, 0] - 0.5 * trial @ (precision * trial))
             damping = max(damping / 5.0, 1e-6)
         else:
             rise, damping = 0.0, 6.0 * damping
@@ -100,15 +102,9 @@ def find_mode(
         settled = 0.0 < rise < 1e-2 and damping < 0.1
         if count >= MOST_TRIALS or damping > 1e8 or settled:
             return best, first
-        precision = priors.precision(layout, best.tau)
         curvature = best.information + np.diag(precision)
         curvature[np.diag_indices(layout.dim)] *= 1.0 + damping
         trial = best.mean + cho_solve(cho_factor(curvature), gradient - precision * best.mean)
-
-
-def _log_posterior(sums: Sums, trial: FloatArray, precision: FloatArray) -> float:
-    """Return log p(y | t) + log p(t | tau) at the trial, without the prior's normaliser."""
-    return float(sums.value[0, 0] - 0.5 * trial @ (precision * trial))
 
 
 @dataclass(frozen=True)
