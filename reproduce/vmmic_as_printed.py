@@ -22,8 +22,8 @@ from scipy.special import ndtr
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.vmmic.layout import Layout, Observed
 from vbmodels.bags.vmmic.likelihood import Points, Sums
-from vbmodels.bags.vmmic.local import Local, Rows, SweepSums, Tails, start, swept
-from vbmodels.bags.vmmic.mean_field import MeanField, MeanFieldVMMIC, globals_of, inverse
+from vbmodels.bags.vmmic.local import Local, MeanField, Rows, SweepSums, Tails, start, swept
+from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC, inverse
 from vbmodels.core.algorithm import Algorithm, Phase, Save, Show
 from vbmodels.core.cavi import evaluate
 from vbmodels.core.state import FloatArray
@@ -85,16 +85,16 @@ class PrintedVMMIC(MeanFieldVMMIC):
         """Update the local factors as printed (B.1.10), carrying the log odds on."""
         if isinstance(q, Points):
             return None
-        rows, at = Rows.of(batch, q.scaling), globals_of(q)
+        rows = Rows.of(batch, q.scaling)
         if local is None:
-            primary = start(rows, at)
+            primary = start(rows, q)
             carried = tuple(np.zeros(p.size) for p in primary)
             before: Any = 0.5
         else:
             primary, carried, before = local.primary, local.carried, ndtr(local.centre)
-        primary, centre, odds = swept(rows, at, primary, carried)
+        primary, centre, odds = swept(rows, q, primary, carried)
         moved = float(np.abs(ndtr(centre) - before).sum())
-        return PrintedLocal(primary, centre, at.gates, odds, moved)
+        return PrintedLocal(primary, centre, q.gate_means, odds, moved)
 
     def suff_stats(
         self, q: MeanField | Points, batch: Bags, local: Local | None

@@ -9,10 +9,9 @@ import numpy as np
 
 from flows.bags.settings import GIB, BagSettings
 from vbmodels.bags.bags import UNLABELLED, Bags
-from vbmodels.bags.embedding.contributions import contributions, feature_weights
 from vbmodels.bags.embedding.model import Embedding, EmbeddingModel
 from vbmodels.bags.embedding.number import NumberModel
-from vbmodels.bags.embedding.predict import predict_bags
+from vbmodels.bags.embedding.predict import contributions, feature_weights, predict_bags
 from vbmodels.bags.mil_gp.features import KernelOptions
 from vbmodels.bags.mil_gp.gibbs import Chains as GPChains
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws

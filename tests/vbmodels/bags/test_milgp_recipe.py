@@ -10,7 +10,7 @@ from scipy import stats
 from tests.vbmodels.bags.gp_bags import ONE, evaluate, simulated
 from vbmodels.bags.bags import Instances, bags, split
 from vbmodels.bags.mil_gp.features import KernelOptions, feature_map
-from vbmodels.bags.mil_gp.gaussian import Averages
+from vbmodels.bags.mil_gp.gaussian import Averages, objective
 from vbmodels.bags.mil_gp.model import DirectGP
 from vbmodels.bags.multilabel import Observed, fold_of
 from vbmodels.core.fit import fit
@@ -144,6 +144,16 @@ def test_the_nearest_gaussian_is_stationary_under_its_own_draws():
         assert bound(q.mean[0] + 0.4 * away / np.linalg.norm(away), cov) < best + 0.05
     for factor in (0.8, 1.25):
         assert bound(q.mean[0], factor * cov) < best
+
+
+def test_the_objective_takes_off_the_divergence_from_the_prior():
+    rng = np.random.default_rng(0)
+    mean, half = rng.standard_normal((2, 3)), rng.standard_normal((2, 3, 3))
+    precision = half @ np.swapaxes(half, 1, 2) + np.eye(3)
+    found = objective(mean, np.linalg.cholesky(precision), np.array([1.0, 2.0]))
+    for m, c, value, one in zip(mean, np.linalg.inv(precision), (1.0, 2.0), found, strict=True):
+        divergence = 0.5 * (np.trace(c) + m @ m - 3 - np.linalg.slogdet(c)[1])
+        assert_allclose(one, value - divergence)
 
 
 def folds(rows, offsets):

@@ -137,7 +137,7 @@ class Gaussian(State, kind="bags/mil_gp.Gaussian"):
         return cls(
             mean=mean,
             precision=factor @ np.swapaxes(factor, -1, -2),
-            value=objective(mean, factor, sums),
+            value=objective(mean, factor, sums.value),
             slope=sums.gradient - mean,
             target=unpack(sums.curvature) + np.eye(size),
             stride=np.ones(n_classes),
@@ -171,7 +171,7 @@ class Gaussian(State, kind="bags/mil_gp.Gaussian"):
         self, mean: FloatArray, factor: FloatArray, sums: GaussianSums, tolerance: float
     ) -> Gaussian:
         """Take the trial where the objective rose; end where it moved by under ``tolerance``."""
-        value = objective(mean, factor, sums)
+        value = objective(mean, factor, sums.value)
         known = np.isfinite(sums.curvature).all(axis=1)  # else the next factor would be no number
         taken = ~self.done & known & (value >= self.value)
         matrix = taken[:, None, None]
@@ -191,9 +191,9 @@ class Gaussian(State, kind="bags/mil_gp.Gaussian"):
         )
 
 
-def objective(mean: FloatArray, factor: FloatArray, sums: GaussianSums) -> FloatArray:
-    """Return E log p(Y | w) - KL(q || N(0, I)) of every class, [C]."""
+def objective(mean: FloatArray, factor: FloatArray, value: FloatArray) -> FloatArray:
+    """Return E log p(Y | w), ``value``, less KL(q || N(0, I)) of every class, [C]."""
     size = mean.shape[-1]
     half = solve_lower(factor, np.broadcast_to(np.eye(size), factor.shape))
     trace, square = (half**2).sum(axis=(-2, -1)), (mean**2).sum(axis=-1)
-    return np.asarray(sums.value - 0.5 * (trace + square - size + log_det(factor)))
+    return np.asarray(value - 0.5 * (trace + square - size + log_det(factor)))

@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from vbmodels.bags.mil_gp.features import FeatureMap, KernelOptions, feature_map
-from vbmodels.bags.mil_gp.likelihood import CACHE, BagTerms, Block
+from vbmodels.bags.mil_gp.likelihood import CACHE, BagTerms, Block, known_rows
 from vbmodels.bags.mil_gp.model import warn_of_one_side
 from vbmodels.bags.mil_gp.predict import Predictions, bag_probabilities, blocks
 from vbmodels.bags.multilabel import Batch, Observed, bags_of
 from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.cavi import draw
-from vbmodels.core.draws import Diagnosis, Schedule, diagnose
+from vbmodels.core.draws import Schedule
 from vbmodels.core.linalg import cholesky, pack, solve_lower, unpack
 from vbmodels.core.special import truncated_draw
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
@@ -155,7 +155,7 @@ class GibbsGP:
             t = (block.mean[:, None] + columns @ (flat * weights).T) / s[:, None]
             terms = BagTerms.at(t, block.offsets, labels)
             y = draw_latent(t, block.offsets, labels, rng)
-            known = np.repeat((block.labels >= 0).any(axis=1), np.diff(block.offsets))
+            known = known_rows(block)
             away = np.where(
                 known[:, None], (y - block.mean[:, None] / s[:, None]) / s[:, None], 0.0
             )
@@ -198,10 +198,6 @@ class GibbsGP:
     def without_draws(self, q: Chains) -> Chains:
         """Return what a sweep needs."""
         return replace(q, draws=q.draws[:, :0])
-
-    def diagnose(self, q: Chains) -> Diagnosis:
-        """Return R-hat, effective sizes and errors of w, class by class in one row, [C P]."""
-        return diagnose(q.draws.reshape(*q.draws.shape[:2], -1))
 
 
 def draw_latent(

@@ -173,7 +173,7 @@ class CollapsedGP(WithoutLocals):
         Of the nearest Gaussian it is its objective.
         """
         if q.nearest:
-            return float(objective(q.mean, q.precision, stats).sum())
+            return float(objective(q.mean, q.precision, stats.value).sum())
         bounds = self.bounds(q, stats)
         if q.kernel.size:
             return float(bounds[q.kernel, np.arange(q.kernel.size)].sum())

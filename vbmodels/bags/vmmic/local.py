@@ -122,12 +122,28 @@ class Tails:
 
 
 @dataclass(frozen=True)
-class Globals:
-    """What a sweep needs of the global factors: m and V of theta, (a, b) of each modality."""
+class MeanField(State, kind="bags/vmmic.MeanField"):
+    """The global factors.
 
+    Attributes
+    ----------
+    mean, covariance
+        Of q(theta), [T] and [T, T].
+    gate_means, gate_covariances
+        Of q(a_k, b_k), [1 + D_k] and [1 + D_k, 1 + D_k].
+    grams
+        sum (1, x)(1, x)' over the scaled instances of each modality.
+    started
+        Whether the means are those to start at; else the mode is sought first.
+    """
+
+    scaling: Scaling
     mean: FloatArray
     covariance: FloatArray
-    gates: tuple[FloatArray, ...]
+    gate_means: tuple[FloatArray, ...]
+    gate_covariances: tuple[FloatArray, ...]
+    grams: tuple[FloatArray, ...]
+    started: bool = True
 
 
 def log_odds(eta: FloatArray) -> FloatArray:
@@ -135,21 +151,21 @@ def log_odds(eta: FloatArray) -> FloatArray:
     return np.asarray(log_ndtr(eta) - log_ndtr(-eta))
 
 
-def sweep(rows: Rows, q: Globals, before: Local | None) -> Local:
+def sweep(rows: Rows, q: MeanField, before: Local | None) -> Local:
     """Update q(y*), then q(U, delta) instance by instance, then q(y*) again."""
     primary = start(rows, q) if before is None else before.primary
     primary, centre, _ = swept(rows, q, primary)
-    return Local(primary, centre, q.gates)
+    return Local(primary, centre, q.gate_means)
 
 
-def start(rows: Rows, q: Globals) -> tuple[FloatArray, ...]:
+def start(rows: Rows, q: MeanField) -> tuple[FloatArray, ...]:
     """Return p = Phi(a + x b), before the first sweep."""
-    return tuple(ndtr(gate[0] + rows.features(k) @ gate[1:]) for k, gate in enumerate(q.gates))
+    return tuple(ndtr(gate[0] + rows.features(k) @ gate[1:]) for k, gate in enumerate(q.gate_means))
 
 
 def swept(
     rows: Rows,
-    q: Globals,
+    q: MeanField,
     primary: tuple[FloatArray, ...],
     carried: tuple[FloatArray, ...] | None = None,
 ) -> tuple[tuple[FloatArray, ...], FloatArray, tuple[FloatArray, ...]]:
@@ -163,7 +179,8 @@ def swept(
     residual = sign * inverse_mills(sign * mu)
     left, through = residual.copy(), q.covariance
     odds = []
-    for k, (part, gate, p) in enumerate(zip(rows.data.modalities, q.gates, primary, strict=True)):
+    parts = zip(rows.data.modalities, q.gate_means, primary, strict=True)
+    for k, (part, gate, p) in enumerate(parts):
         block, x = rows.scaling.layout.slopes[k], rows.features(k)
         tails = Tails.of(gate[0] + x @ gate[1:])
         logit = tails.log_up - tails.log_down
