@@ -79,18 +79,23 @@ def of_instances(name: str) -> bool:
 
 def contributions(q: Embedding, data: Bags) -> tuple[FloatArray, ...]:
     """Return what every instance adds to the mean of its bag's f, [N_k] of each modality."""
-    names = q.map.names()
-    weights = {name: _weighted(q, m) for m, name in enumerate(names)}
-    several = len(q.map.modalities) > 1
-    out = []
-    for k, (of, instances) in enumerate(zip(q.map.modalities, data.modalities, strict=True)):
+    weights = {name: _weighted(q, m) for m, name in enumerate(q.map.names())}
+    several, out = len(q.map.modalities) > 1, []
+    parts = zip(q.map.modalities, data.modalities, feature_weights(q), strict=True)
+    for k, (of, instances, of_features) in enumerate(parts):
         prefix = f"{k}: " if several else ""
         own = {
             name.removeprefix(prefix): w
             for name, w in weights.items()
             if name.startswith(prefix) and of_instances(name)
         }
-        out.append(_of_modality(of, instances, own))
+        centre = sum(c for name, (_, c) in own.items() if name in (*POOL_NAMES, "words"))
+        adds = np.zeros(len(instances.features))
+        for here, rows, run in _runs(instances):
+            adds[here] = _by_feature(of, rows, run, of_features).sum(axis=1)
+            adds[here] -= np.repeat(centre / run.sizes, run.sizes)
+            adds[here] += _of_kernels(of, rows, run, own)
+        out.append(adds)
     return tuple(out)
 
 
@@ -191,28 +196,24 @@ class _Run:
     starts: IntArray
     sizes: IntArray
 
-    def shared(self, values: FloatArray, weighted: _Weighted, total: FloatArray) -> FloatArray:
-        """Return shares of a mean: values [n, Q]; ``total`` [b] corrects what was clipped."""
+    def mean_shares(self, values: FloatArray, weighted: _Weighted) -> FloatArray:
+        """Return shares of a mean of ``values``, [n, Q]."""
         weights, centre = weighted
-        plain = values @ weights
-        away = (total - np.add.reduceat(plain, self.starts) / self.sizes) / self.sizes
-        each: FloatArray = plain / np.repeat(self.sizes, self.sizes)
-        return each + np.repeat(away - centre / self.sizes, self.sizes)
+        each: FloatArray = (values @ weights - centre) / np.repeat(self.sizes, self.sizes)
+        return each
 
     def means(self, values: FloatArray) -> FloatArray:
         """Return the mean of each bag, [b, Q]."""
         sums: FloatArray = np.add.reduceat(values, self.starts, axis=0)
         return sums / self.sizes[:, None]
 
-    def won(
-        self, values: FloatArray, counted: FloatArray | None, weighted: _Weighted
-    ) -> FloatArray:
-        """Return shares of a maximum of ``values``, which counts as ``counted`` [b, Q]."""
+    def largest_shares(self, values: FloatArray, weighted: _Weighted) -> FloatArray:
+        """Return shares of a maximum of ``values``, [n, Q]."""
         weights, centre = weighted
         highest = np.maximum.reduceat(values, self.starts, axis=0)
         winner = (values == np.repeat(highest, self.sizes, axis=0)).astype(float)
         number = np.add.reduceat(winner, self.starts, axis=0)
-        each = (highest if counted is None else counted) * weights / number
+        each = highest * weights / number
         gain: FloatArray = (winner * np.repeat(each, self.sizes, axis=0)).sum(axis=1)
         return gain - np.repeat(centre / self.sizes, self.sizes)
 
@@ -228,50 +229,19 @@ def _runs(instances: Instances) -> Iterator[tuple[slice, FloatArray, _Run]]:
             yield slice(start, start + len(rows)), rows, run
 
 
-def _of_modality(of: ModalityMap, instances: Instances, own: dict[str, _Weighted]) -> FloatArray:
-    out = np.zeros(len(instances.features))
-    add = _text if of.text else _numbers
-    for here, rows, run in _runs(instances):
-        out[here] = add(of, rows, run, own)
-    return out
-
-
-def _text(of: ModalityMap, rows: FloatArray, run: _Run, own: dict[str, _Weighted]) -> FloatArray:
-    words = rows @ of.turn
-    weighted = own["words"]
-    total = run.means(words) @ weighted[0]
-    return run.shared(words, weighted, total)
-
-
-def _numbers(of: ModalityMap, rows: FloatArray, run: _Run, own: dict[str, _Weighted]) -> FloatArray:
-    width = rows.shape[1]
-    out = np.zeros(len(rows))
-    for i, name in enumerate(POOL_NAMES[:3]):
-        where = slice(i * width, (i + 1) * width)
-        mean, scale = of.pool_mean[where], of.pool_scale[where]
-        weights, centre = own[name]
-        if of.spans[i].size:
-            weights = of.spans[i] @ weights / np.sqrt(width)
-        weighted = (weights, centre)
-        if name == "mean":
-            z = (rows - mean) * scale
-            total = np.clip(run.means(z), -POOLED_CLIP, POOLED_CLIP) @ weights
-            out += run.shared(z, weighted, total)
-        else:
-            towards = rows if name == "max" else -rows
-            highest = np.maximum.reduceat(towards, run.starts, axis=0)
-            value = highest if name == "max" else -highest
-            z = np.clip((value - mean) * scale, -POOLED_CLIP, POOLED_CLIP)
-            out += run.won(towards, z, weighted)
+def _of_kernels(
+    of: ModalityMap, rows: FloatArray, run: _Run, own: dict[str, _Weighted]
+) -> FloatArray | float:
+    """Return what the kernels' blocks share among the instances, [n]."""
     if of.smooth is None or of.ranked is None:
-        return out
+        return 0.0
     if len(rows) > BLOCK:
-        return out + _of_large(of, rows, own)
+        return _of_large(of, rows, own)
+    out = np.zeros(len(rows))
     for kind, values in of.kernels_at(rows).items():
         for m, kernel in enumerate(values):
             of_mean, of_largest = _weights(of, own, kind, m)
-            out += run.shared(kernel, of_mean, run.means(kernel) @ of_mean[0])
-            out += run.won(kernel, None, of_largest)
+            out += run.mean_shares(kernel, of_mean) + run.largest_shares(kernel, of_largest)
     return out
 
 
