@@ -25,7 +25,7 @@ from vbmodels.core.state import aligned
 
 
 def evaluate(
-    model: Any, q: Any, again: bool = False
+    model: Model, q: Any, again: bool = False
 ) -> Generator[Request, Any, tuple[Any, Any, float]]:
     """Evaluate parameters by a `Sweep`; return them, the statistics, and the bound.
 

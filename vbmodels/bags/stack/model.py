@@ -54,10 +54,9 @@ from vbmodels.bags.stack.modalities import CACHE, as_witnessed
 from vbmodels.bags.stack.modalities import observed as united_observed
 from vbmodels.bags.vmmic.model import Collapsed, CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import Posterior
-from vbmodels.core.algorithm import Algorithm, Phase, Show, within
-from vbmodels.core.cavi import evaluate
+from vbmodels.core.algorithm import Algorithm, Phase, Show, Sweep, within
 from vbmodels.core.optimise import objective, stacked
-from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.core.state import FloatArray, IntArray, State, Stats, aligned
 
 POOLED, INSTANCES, PRIMARY, BASE = "pooled features", "instances", "primary instances", "base rate"
 MEMBERS = (POOLED, INSTANCES, PRIMARY, BASE)
@@ -423,13 +422,12 @@ class AutoModel:
 
     def _weigh(self, q: Auto, shown: bool = True) -> Algorithm:
         """Weigh the members by the labels' probabilities without each bag; add the objective."""
-        q, stats, elbo = yield from evaluate(self, q)
-        weights = np.zeros(len(MEMBERS))
-        weights[present(q)] = weighed(log_densities(stats))[0]
+        q, weights = aligned(q), np.zeros(len(MEMBERS))
+        weights[present(q)], value = weighed(log_densities((yield Sweep(q))))
         q = replace(q, weights=weights)
         if shown:
-            yield Show(q, elbo, by_trace=False)
-        return q, elbo
+            yield Show(q, value, by_trace=False)
+        return q, value
 
     def _moved(self, untried: Search, found: Search) -> bool:
         """Whether the best of the kernel values tried has neighbours that were not."""
