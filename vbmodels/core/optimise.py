@@ -218,9 +218,10 @@ def stacked(log_p: FloatArray, further: FloatArray) -> FloatArray:
     """
     n, k = log_p.shape
     weights: FloatArray = np.full(k, 1.0 / k)
+    chance = np.exp(log_p - log_p.max(axis=1, keepdims=True))  # only a label's ratios matter
     for _ in range(MOST_ROUNDS):
-        joint = log_p + np.log(weights)
-        taken = np.exp(joint - logsumexp(joint, axis=1, keepdims=True)).sum(axis=0)
+        joint = chance * weights
+        taken = (joint / joint.sum(axis=1, keepdims=True)).sum(axis=0)
         before, weights = weights, moved_weights(taken + further, n + further.sum())
         if np.abs(weights - before).max() <= 1e-12:
             break

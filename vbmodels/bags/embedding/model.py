@@ -86,12 +86,6 @@ class Rows(Stats, kind="bags/embedding.Rows"):
             np.concatenate([self.columns, other.columns]), np.concatenate([self.sign, other.sign])
         )
 
-    @classmethod
-    def drawn(cls, none: Sample, one: Sample) -> Rows:
-        """Return drawn bags with the labels 0 and 1."""
-        sign = np.repeat([-1.0, 1.0], [len(none.rows), len(one.rows)])
-        return cls(np.concatenate([none.rows, one.rows]), sign)
-
 
 @dataclass(frozen=True)
 class Drawn(Stats, kind="bags/embedding.Drawn"):
@@ -375,8 +369,10 @@ class EmbeddingModel(BlockModel):
     def _blocks(self, q: Embedding) -> Algorithm:
         """Make the blocks, search the variances by some of the bags, and begin at their sites."""
         q = yield from self._mapped(q)
-        found = yield Evaluate(Gathering(q, self.gathered, self.sample_seed))
-        rows = found if isinstance(found, Rows) else Rows.drawn(*found.samples)
+        rows = yield Evaluate(Gathering(q, self.gathered, self.sample_seed))
+        if isinstance(rows, Drawn):
+            each = [sample.rows for sample in rows.samples]
+            rows = Rows(np.concatenate(each), np.repeat([-1.0, 1.0], list(map(len, each))))
         of = Gathered(rows.columns, rows.sign, q.map.block, len(q.map.bases))
         tau = nu = np.zeros(rows.sign.size)
 
