@@ -31,7 +31,7 @@ from vbmodels.core.algorithm import NonFiniteBound, Remembering, Repeating, Unev
 from vbmodels.core.cached_kernels import compiling
 from vbmodels.core.driver import Driver
 from vbmodels.core.fit import InProcess, loop_of
-from vbmodels.core.state import TreeSum, nbytes
+from vbmodels.core.state import nbytes, tree_sum
 from vbmodels.tables.column_table import ColumnRead
 
 _SWEEPS = 10  # timed at least; the first ones may compile and start cold
@@ -293,15 +293,17 @@ def _begin(
     One partition at a time is in memory; sweeps are timed on the first, and counted for all by
     the size of their data.
     """
-    total: TreeSum[Any] = TreeSum()
     sizes = []
-    for url in prepared.partitions:
+
+    def observe(url: str) -> Any:
         batch = read_state(url, prepared.batch)
         sizes.append(nbytes(batch))
-        total.add(model.observe(batch))
+        return model.observe(batch)
+
+    observed = tree_sum(map(observe, prepared.partitions))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        q = model.init(total.value(), np.random.default_rng(settings.seed))
+        q = model.init(observed, np.random.default_rng(settings.seed))
     first = _Stopwatch(InProcess(model, [read_state(prepared.partitions[0], prepared.batch)]))
     sweeps, most = None, settings.max_iter
     if isinstance(model, Repeating):

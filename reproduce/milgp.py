@@ -18,10 +18,9 @@ from reproduce.milgp_as_printed import PrintedGP
 from reproduce.milgp_logistic import LogisticGP, predict_logistic
 from reproduce.page import NOT_SAID, Page, mean_se, number, published, table
 from vbmodels.bags.bags import Instances, bags
-from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.features import KernelOptions
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws
-from vbmodels.bags.mil_gp.kernel import KernelOptions
-from vbmodels.bags.mil_gp.model import CollapsedGP
+from vbmodels.bags.mil_gp.model import CollapsedGP, DirectGP
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.multilabel import MultiLabelBags
 from vbmodels.core.fit import fit

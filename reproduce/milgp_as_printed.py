@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.features import KernelOptions
 from vbmodels.bags.mil_gp.likelihood import CACHE, Sums, known_rows
 from vbmodels.bags.mil_gp.model import CollapsedGP, Search
 from vbmodels.bags.multilabel import Batch
@@ -62,7 +62,8 @@ class PrintedGP(CollapsedGP):
         residual = np.zeros(q.features.n_kernels)
         for block in CACHE.blocks(batch, q.features):
             for k in range(residual.size):
-                residual[k] += block.noise(q.features, k)[known_rows(block)].sum()
+                noise = q.features.amplitude[k] * block.residual[q.features.which[k]]
+                residual[k] += noise[known_rows(block)].sum()
         flat = replace(q.features, amplitude=np.zeros_like(q.features.amplitude))
         found: Sums = super().suff_stats(replace(q, features=flat), batch, local)
         return found.extended(PrintedSums, residual=residual)

@@ -23,15 +23,14 @@ import numpy as np
 from scipy.special import expit, log_expit, roots_hermitenorm
 
 from reproduce.milgp_as_printed import PRINTED
-from vbmodels.bags.mil_gp.features import FeatureMap, feature_map
-from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.features import FeatureMap, KernelOptions, feature_map
+from vbmodels.bags.mil_gp.gaussian import objective
 from vbmodels.bags.mil_gp.likelihood import CACHE, Block
 from vbmodels.bags.mil_gp.model import warn_of_one_side
 from vbmodels.bags.mil_gp.predict import blocks
 from vbmodels.bags.multilabel import Batch, Observed
 from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.cavi import cavi
-from vbmodels.core.expfam import Gaussian
 from vbmodels.core.linalg import cholesky, pack, solve, solve_lower, unpack
 from vbmodels.core.special import jaakkola_lambda
 from vbmodels.core.state import FloatArray, State, Stats
@@ -134,7 +133,7 @@ class LogisticGP:
 
     def elbo(self, q: LogisticPosterior, stats: LogisticSums) -> float:
         """Return the bound, summed over classes."""
-        return float((stats.value - Gaussian(q.mean, q.factor).kl_to_standard()).sum())
+        return float(objective(q.mean, q.factor, stats.value).sum())
 
     def algorithm(self, q: LogisticPosterior) -> Algorithm:
         """Sweep until the bound has converged, or as often as the text has it."""
@@ -145,7 +144,7 @@ def latent(q: LogisticPosterior, block: Block, c: int) -> tuple[FloatArray, Floa
     """Return phi [n, P] and mean and variance of f, [n]."""
     phi = block.columns[0] * q.features.weights[0]
     half = solve_lower(q.factor[c], phi.T)
-    variance = np.einsum("pn,pn->n", half, half) + block.noise(q.features, 0)
+    variance = np.einsum("pn,pn->n", half, half) + block.deviation(q.features, 0) ** 2 - 1.0
     return phi, q.features.offset + phi @ q.mean[c], variance
 
 

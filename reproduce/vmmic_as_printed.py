@@ -20,11 +20,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from vbmodels.bags.bags import Bags
-from vbmodels.bags.vmmic.design import Rows
 from vbmodels.bags.vmmic.layout import Layout, Observed
-from vbmodels.bags.vmmic.local import Local, SweepSums, Tails, start, swept
-from vbmodels.bags.vmmic.mean_field import MeanField, MeanFieldVMMIC, globals_of, inverse
-from vbmodels.bags.vmmic.mode import Points, Sums
+from vbmodels.bags.vmmic.likelihood import Points, Sums
+from vbmodels.bags.vmmic.local import Local, MeanField, Rows, SweepSums, Tails, start, swept
+from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC, inverse
 from vbmodels.core.algorithm import Algorithm, Phase, Save, Show
 from vbmodels.core.cavi import evaluate
 from vbmodels.core.state import FloatArray
@@ -77,7 +76,7 @@ class PrintedVMMIC(MeanFieldVMMIC):
         prior = self.priors.precision(q.scaling.layout)
         covariances = []
         for k, gram in enumerate(q.grams):
-            precision = np.diag(prior[q.scaling.layout.gate(k)]) + gram
+            precision = np.diag(prior[q.scaling.layout.gates[k]]) + gram
             precision[0, 1:] = precision[1:, 0] = 0.0
             covariances.append(inverse(precision))
         return replace(q, gate_covariances=tuple(covariances))
@@ -86,16 +85,16 @@ class PrintedVMMIC(MeanFieldVMMIC):
         """Update the local factors as printed (B.1.10), carrying the log odds on."""
         if isinstance(q, Points):
             return None
-        rows, at = Rows.of(batch, q.scaling), globals_of(q)
+        rows = Rows.of(batch, q.scaling)
         if local is None:
-            primary = start(rows, at)
+            primary = start(rows, q)
             carried = tuple(np.zeros(p.size) for p in primary)
             before: Any = 0.5
         else:
             primary, carried, before = local.primary, local.carried, ndtr(local.centre)
-        primary, centre, odds = swept(rows, at, primary, carried)
+        primary, centre, odds = swept(rows, q, primary, carried)
         moved = float(np.abs(ndtr(centre) - before).sum())
-        return PrintedLocal(primary, centre, at.gates, odds, moved)
+        return PrintedLocal(primary, centre, q.gate_means, odds, moved)
 
     def suff_stats(
         self, q: MeanField | Points, batch: Bags, local: Local | None
@@ -161,5 +160,5 @@ def printed_mean(e: FloatArray, p: FloatArray) -> FloatArray:
 
 def _theta_blocks(layout: Layout) -> list[slice]:
     blocks = [slice(0, 1), layout.own_slopes]
-    blocks += [layout.slopes(k) for k in range(len(layout.features))]
+    blocks += [layout.slopes[k] for k in range(len(layout.features))]
     return [block for block in blocks if block.stop > block.start]

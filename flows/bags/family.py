@@ -143,14 +143,18 @@ class BagsFamily(Family):
     def plan(
         self, files: Sequence[InputFile], checked: Sequence[Checked], settings: BagSettings
     ) -> list[Part]:
-        """Cut the bags, whole, into partitions with about as many instances each."""
+        """Cut the bags, whole, into partitions with about as many instances each.
+
+        Their number is even, so that two workers, or two threads, have the same to do.
+        """
         order = np.argsort([f.url for f in files], kind="stable")
         files = [files[i] for i in order]
         places = bags_check.bounds_of(bags_check.runs_in([checked[i] for i in order]))
         sizes = np.array([sum(stop - start for _, start, stop in rows) for rows in places])
         size = sum(file.size for file in checked if isinstance(file, CheckedBags))
         least = max(len(places) / settings.rows_per_partition, size / MOST_BYTES)
-        count = settings.partitions or min(int(np.ceil(least)), len(places))
+        even = 2 * int(np.ceil(least / 2.0)) if least > 1.0 else 1
+        count = settings.partitions or min(even, len(places))
         bounds = even_bounds(sizes, count)
         return [
             Part(index, slices_of(files, places[bounds[index] : bounds[index + 1]]))

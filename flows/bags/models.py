@@ -9,14 +9,13 @@ import numpy as np
 
 from flows.bags.settings import GIB, BagSettings
 from vbmodels.bags.bags import UNLABELLED, Bags
-from vbmodels.bags.embedding.contributions import contributions, feature_weights
 from vbmodels.bags.embedding.model import Embedding, EmbeddingModel
 from vbmodels.bags.embedding.number import NumberModel
-from vbmodels.bags.embedding.predict import predict_bags
-from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.embedding.predict import contributions, feature_weights, predict_bags
+from vbmodels.bags.mil_gp.features import KernelOptions
 from vbmodels.bags.mil_gp.gibbs import Chains as GPChains
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws
-from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.model import DirectGP
 from vbmodels.bags.mil_gp.predict import predict as predict_gp
 from vbmodels.bags.multilabel import MultiLabelBags
 from vbmodels.bags.stack.modalities import parted
@@ -214,11 +213,11 @@ def coefficients(model: Any, q: Any) -> list[Coefficients]:
     if layout.own:
         blocks.append(("bag feature", None, layout.own_slopes))
     for k in range(len(layout.features)):
-        gate = layout.gate(k)
+        gate = layout.gates[k]
         blocks += [
-            ("contribution", k, layout.slopes(k)),
+            ("contribution", k, layout.slopes[k]),
             ("primary intercept", k, slice(gate.start, gate.start + 1)),
-            ("primary", k, layout.gate_slopes(k)),
+            ("primary", k, layout.gate_slopes[k]),
         ]
     return [Coefficients(name, k, mean[where], sd[where]) for name, k, where in blocks]
 

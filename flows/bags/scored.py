@@ -22,7 +22,6 @@ from flows.bags.settings import BagSettings
 from flows.bags.summary import Sampled, Summary, Tables, summarise
 from flows.records.runs import RunPaths
 from vbmodels.bags.bags import UNLABELLED, Bags
-from vbmodels.bags.embedding.contributions import contributions, marker_contributions
 from vbmodels.bags.embedding.model import Embedding
 from vbmodels.bags.embedding.number import (
     NumberEmbedding,
@@ -31,6 +30,7 @@ from vbmodels.bags.embedding.number import (
     numbers_of,
     predict_numbers,
 )
+from vbmodels.bags.embedding.predict import contributions, marker_contributions
 from vbmodels.bags.multilabel import MultiLabelBags, bags_of
 from vbmodels.bags.stack.model import Auto, AutoModel
 from vbmodels.bags.stack.predict import instance_effects

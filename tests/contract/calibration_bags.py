@@ -9,7 +9,7 @@ from scipy.special import ndtr
 from flows.bags import models as bag_models
 from flows.bags.settings import BagSettings
 from vbmodels.bags.bags import UNLABELLED, Instances, bags
-from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.features import KernelOptions
 from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.fit import fit

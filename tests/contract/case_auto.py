@@ -4,8 +4,8 @@ from tests.contract import calibration_bags, ends
 from tests.contract.case_embedding import batches, tiny
 from tests.contract.case_milgp import unlabelled
 from vbmodels.bags.embedding.model import EmbeddingModel
-from vbmodels.bags.mil_gp.fit import DirectGP
-from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.features import KernelOptions
+from vbmodels.bags.mil_gp.model import DirectGP
 from vbmodels.bags.stack.model import AutoModel
 from vbmodels.bags.stack.predict import predict_auto
 from vbmodels.testing.case import Agreement, Best, Case, Extremes

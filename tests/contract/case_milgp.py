@@ -14,10 +14,9 @@ from reproduce.milgp_logistic import LogisticGP, LogisticPosterior, predict_logi
 from tests.contract import calibration_bags, ends, samplers
 from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.bags import Bags, split
-from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.features import KernelOptions
 from vbmodels.bags.mil_gp.gibbs import GibbsGP
-from vbmodels.bags.mil_gp.kernel import KernelOptions
-from vbmodels.bags.mil_gp.model import Search
+from vbmodels.bags.mil_gp.model import DirectGP, Search
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.multilabel import MultiLabelBags
 from vbmodels.core.fit import fit

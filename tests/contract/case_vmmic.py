@@ -15,9 +15,9 @@ from tests.vbmodels.bags.in_numpy import in_numpy
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.simulate import simulate
 from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
-from vbmodels.bags.vmmic.local import Local
-from vbmodels.bags.vmmic.mean_field import MeanField, MeanFieldVMMIC
-from vbmodels.bags.vmmic.mode import Points
+from vbmodels.bags.vmmic.likelihood import Points
+from vbmodels.bags.vmmic.local import Local, MeanField
+from vbmodels.bags.vmmic.mean_field import MeanFieldVMMIC
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import normal_points, predict
 from vbmodels.core.fit import fit

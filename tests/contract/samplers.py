@@ -12,8 +12,8 @@ from reproduce.vbss_gibbs import gibbs
 from tests.contract import vmmic
 from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.bags import split
+from vbmodels.bags.mil_gp.features import KernelOptions
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws
-from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
 from vbmodels.experts.bmem.metropolis import SampledExperts, WalkPrior
 from vbmodels.experts.rows import Rows

@@ -7,7 +7,7 @@ import pytest
 
 from flows.experts.scored import table_of
 from tests.estimators import data
-from vbmodels.bags.embedding.contributions import feature_weights
+from vbmodels.bags.embedding.predict import feature_weights
 from vbmodels.estimators import (
     KeywordExtractor,
     LatentFeatures,

@@ -27,12 +27,6 @@ def single(values: FloatArray) -> FloatArray:
     return np.asarray(np.ldexp(np.round(digits * 2.0**24), exponent - 24))
 
 
-def inverse_sd(mean: FloatArray, sd: FloatArray) -> FloatArray:
-    """Return 1/sd; 0 for a constant column, which then says nothing."""
-    varies = sd > 1e-9 * np.maximum(np.abs(mean), 1e-300)
-    return np.where(varies, 1.0 / np.where(varies, sd, 1.0), 0.0)
-
-
 @dataclass(frozen=True)
 class Ranks(State, kind="bags.Ranks"):
     """From numbers to their ranks among a sample, in [0, 1], column by column.

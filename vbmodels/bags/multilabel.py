@@ -151,19 +151,24 @@ FOLDS = 5
 """Folds of bags, by which the process of instances is weighed in the stack."""
 
 
-def bag_hash(rows: FloatArray, offsets: IntArray) -> NDArray[np.uint64]:
-    """Hash bags by their rows [n, D], in whatever order, equal bags to equal numbers, [B]."""
-    total = np.concatenate([[np.uint64(0)], np.cumsum(row_hash(rows, FOLDS), dtype=np.uint64)])
-    return np.asarray(total[offsets[1:]] - total[offsets[:-1]])
+def hash_bags(data: Bags) -> NDArray[np.uint64]:
+    """Hash bags of one modality by their rows, in whatever order, equal to equal numbers, [B]."""
+    found = [np.zeros(0, np.uint64)]
+    for run in runs_of(instances_of(data)):
+        total = np.cumsum(row_hash(rows_of(data, run), FOLDS), dtype=np.uint64)
+        total = np.concatenate([[np.uint64(0)], total])
+        offsets = data.modalities[0].offsets[run.start : run.stop + 1]
+        found.append(np.diff(total[offsets - offsets[0]]))
+    return np.concatenate(found)
 
 
-def fold_of_bags(rows: FloatArray, offsets: IntArray) -> IntArray:
-    """Return the fold of each bag, [B], by a hash of its rows [n, D].
+def fold_of(data: Bags) -> IntArray:
+    """Return the fold of each bag of one modality, [B]; that of its group, where it has one.
 
     Equal bags are in one fold, whatever their names and however the data are cut; so a bag that
     was fitted is scored out of its fold later too.
     """
-    return _fold(bag_hash(rows, offsets))
+    return fold_of_groups(data.group) if data.group.size else _fold(hash_bags(data))
 
 
 def fold_of_groups(group: IntArray) -> IntArray:
@@ -184,13 +189,7 @@ def bag_prints(data: Bags) -> IntArray:
     full = np.full(data.n_bags, data.bag_features.shape[1] > 0)
     for k, of in enumerate(data.modalities, start=1):
         one = Bags((of,), data.label, np.empty((data.n_bags, 0)))
-        own = [
-            bag_hash(
-                rows_of(one, run), of.offsets[run.start : run.stop + 1] - of.offsets[run.start]
-            )
-            for run in runs_of(of)
-        ]
-        total += mix(np.concatenate([np.zeros(0, np.uint64), *own]) * np.uint64(2 * k + 1))
+        total += mix(hash_bags(one) * np.uint64(2 * k + 1))
         full |= of.sizes > 0
     if data.bag_features.shape[1]:
         total += row_hash(data.bag_features, 0)

@@ -9,7 +9,6 @@ import math
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -142,8 +141,7 @@ class Step:
 
     def _first_not_finite(self) -> str:
         for state in ("q", "stats"):
-            value = getattr(self, state)
-            for name, leaf in leaves(value, f"{state}.") if isinstance(value, State) else ():
+            for name, leaf in leaves(getattr(self, state), state):
                 array = np.asarray(leaf)
                 if array.dtype.kind == "f" and not np.isfinite(array).all():
                     return f" (the first number that is not finite is in {name})"
@@ -163,27 +161,12 @@ class _Frame:
         self.place = 0  # answers given
         self.restoring = bool(self.saved)  # whether the saved value is not given yet
 
-    @property
-    def replaying(self) -> bool:
-        """Whether there is more that it was answered."""
-        return self.restoring or self.place < len(self.answers)
-
-    def knows(self, request: Request) -> bool:
-        """Whether the next answer is to this request."""
-        known = not self.restoring and self.place < len(self.answers)
-        return known and _marked(self.questions[self.place]) == checksum(request)
-
-    def replay(self) -> Any:
-        """Return the next answer."""
-        self.place += 1
-        return self.answers[self.place - 1]
-
     def note(self, question: Request | int, answer: Any) -> Any:
         """Keep an answer to a request, or to one with this checksum; return it.
 
         The newest request waits for its checksum: nearly all are forgotten without one.
         """
-        self.questions[-1:] = map(_marked, self.questions[-1:])
+        self.questions[-1:] = map(checksum, self.questions[-1:])
         self.questions.append(question)
         self.answers.append(answer)
         self.place += 1
@@ -210,7 +193,7 @@ class _Frame:
         return Frame(
             tuple(value() if callable(value) else value for value in self.saved),
             tuple(self.answers),
-            np.array([_marked(one) for one in self.questions], dtype=np.int64),
+            np.array([checksum(one) for one in self.questions], dtype=np.int64),
         )
 
 
@@ -278,12 +261,15 @@ class Frames:
                 return request
             if isinstance(request, Save):
                 answer = frame.save(request.value)
-            elif frame.knows(request):
-                answer = frame.replay()
+                continue
+            known = [] if frame.restoring else frame.answers[frame.place :]
+            if known and checksum(frame.questions[frame.place]) == checksum(request):
+                answer = known[0]
+                frame.place += 1
                 if not isinstance(request, Phase):
                     self.stats = answer
             else:
-                if frame.replaying or (self._known and not isinstance(request, Phase)):
+                if known or frame.restoring or (self._known and not isinstance(request, Phase)):
                     self.diverged = True
                     self._known.clear()
                     frame.drop(frame.place)
@@ -378,11 +364,14 @@ class Driver:
                 yield step
                 if not self.converged:
                     self._request = self._next(None)
-            elif isinstance(self._request, Stop) or self._is_over():
+            # Where a step was refused, one that holds may follow the last sweep.
+            elif isinstance(self._request, Stop) or (
+                not self._sweeps_left() and (self._shown or self.doing)
+            ):
                 return
             else:
-                answer = aligned(self._executor_call(self._request)())
-                self._request = self._next(self._frames.note(self._request, answer))
+                answer = self._frames.note(self._request, self._answer(self._request))
+                self._request = self._next(answer)
         self.converged = True
 
     def _replay(self) -> None:
@@ -415,46 +404,38 @@ class Driver:
         last = self.trace[-1] if self.trace else math.nan
         return math.isclose(shown.elbo, last, rel_tol=1e-6)
 
+    def _answer(self, request: Request) -> Any:
+        """Return the executor's answer to a request."""
+        if isinstance(request, Evaluate):
+            self._warm = None
+        elif not isinstance(request, Sweep):
+            raise TypeError(f"an algorithm yields requests, got {request!r}")
+        elif not request.again:
+            self._warm = self.number if self.number >= 0 else None
+        self.number, self._shown = self.number + 1, False
+        return aligned(self.reduce(aligned(request.q), number=self.number, warm=self._warm))
+
     def _sweeps_left(self) -> bool:
         return self.max_iter is None or self.number + 1 < self.max_iter
 
     def _has_converged(self, shown: Show) -> bool:
         return self.tol is not None and shown.by_trace and has_converged(self.trace, self.tol)
 
-    def _is_over(self) -> bool:
-        """Whether no sweep may follow; where a step was refused, one that holds may."""
-        return not self._sweeps_left() and (self._shown or bool(self.doing))
-
     def _taken(self, shown: Show) -> Step:
         self._shown = True
         self.step = Step(self.number, shown.q, shown.elbo, self._frames.stats)
         return self.step
 
-    def _executor_call(self, request: Request) -> Callable[[], Any]:
-        """Return the call of the executor that answers a request."""
-        last = self.number if self.number >= 0 else None
-        if isinstance(request, Sweep | Evaluate):
-            if isinstance(request, Evaluate) or not request.again:
-                self._warm = None if isinstance(request, Evaluate) else last
-            self.number += 1
-        else:
-            raise TypeError(f"an algorithm yields requests, got {request!r}")
-        self._shown = False
-        return partial(self.reduce, aligned(request.q), number=self.number, warm=self._warm)
 
-
-def _marked(question: Request | int) -> int:
-    return question if isinstance(question, int) else checksum(question)
-
-
-def checksum(request: Request) -> int:
-    """Return a checksum of a request."""
+def checksum(request: Request | int) -> int:
+    """Return a checksum of a request; one that is given is returned."""
+    if isinstance(request, int):
+        return request
     if isinstance(request, Phase):
         return zlib.crc32(request.doing.encode()) if isinstance(request.doing, str) else 0
     total = zlib.crc32(type(request).__name__.encode())
     for field in fields(request):
-        value = getattr(request, field.name)
-        for name, leaf in leaves(value) if isinstance(value, State) else [(field.name, value)]:
+        for name, leaf in leaves(getattr(request, field.name), field.name):
             array = np.asarray(leaf)
             total = zlib.crc32(f"{name} {array.dtype.str} {array.shape}".encode(), total)
             # The bytes of an array of objects are addresses, which no other process shares.
@@ -531,7 +512,7 @@ class _Run:
         self.frames = Frames(algorithm, known)
         self.request: Any = None
         self.shown: Show | None = None
-        self._go_on(None)
+        self.take(None)
         if shown:
             self.shown = Show(*shown)
 
@@ -541,11 +522,9 @@ class _Run:
         return self.frames.record(), shown
 
     def take(self, answer: Any) -> None:
-        """Take the answer to the request."""
-        self._go_on(self.frames.note(self.request, answer))
-
-    def _go_on(self, answer: Any) -> None:
-        """Go on to the next request; at the end there is none."""
+        """Take the answer to the request, and go on to the next; at the end there is none."""
+        if self.request is not None:
+            self.frames.note(self.request, answer)
         self.shown, self.request = None, self.frames.next(answer)
         while isinstance(self.request, Show):
             self.shown, self.request = self.request, self.frames.next(None)

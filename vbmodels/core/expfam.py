@@ -179,11 +179,3 @@ class Gaussian(State, kind="core.Gaussian"):
         """(D (1 + log 2 pi) - log det precision) / 2; [...]."""
         size = self.mean.shape[-1]
         return np.asarray(0.5 * (size * (1.0 + log(2.0 * pi)) - linalg.log_det(self.factor)))
-
-    def kl_to_standard(self) -> FloatArray:
-        """(tr C + mean' mean - D - log det C) / 2, the divergence from N(0, I); [...]."""
-        size = self.mean.shape[-1]
-        half = linalg.solve_lower(self.factor, np.broadcast_to(np.eye(size), self.factor.shape))
-        trace = (half**2).sum(axis=(-2, -1))
-        square = (self.mean**2).sum(axis=-1)
-        return np.asarray(0.5 * (trace + square - size + linalg.log_det(self.factor)))

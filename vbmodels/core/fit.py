@@ -13,7 +13,7 @@ import numpy as np
 from vbmodels.core.algorithm import Accelerable, Driven, Loop, Looped, Model, Observing
 from vbmodels.core.cavi import cavi, squarem
 from vbmodels.core.driver import Driver
-from vbmodels.core.state import TreeSum, aligned, tree_sum
+from vbmodels.core.state import aligned, tree_sum
 
 R = TypeVar("R")
 
@@ -62,12 +62,15 @@ class InProcess:
             return local, self.model.suff_stats(q, batch, local)
 
         states: list[Any] = []
-        total: TreeSum[Any] = TreeSum()
-        for local, stats in self.map(sweep, start):
-            states.append(local)
-            total.add(stats)
+
+        def sums() -> Iterator[Any]:
+            for local, stats in self.map(sweep, start):
+                states.append(local)
+                yield stats
+
+        total = tree_sum(sums())
         self._locals = {k: v for k, v in self._locals.items() if k == warm} | {number: states}
-        return total.value()
+        return total
 
     def local_states(self, number: int) -> list[Any]:
         """Return the partitions' local states after sweep ``number``."""
@@ -114,7 +117,7 @@ def loop_of(model: Any) -> Loop:
     That is `squarem` where the model is `Accelerable`, else `cavi`.
     """
     if isinstance(model, Driven):
-        return lambda model, q: model.algorithm(q)
+        return type(model).algorithm
     if isinstance(model, Looped) and model.loop is not None:
         if model.loop not in LOOPS:
             raise ValueError(f"expected a loop out of {sorted(LOOPS)}, got {model.loop!r}")

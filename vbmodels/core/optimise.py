@@ -110,17 +110,19 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
         taken = ~self.done & usable & (value >= least)
         refused, aimed = ~self.done & ~taken, self
         if taken.any():
-            aimed = self._moved(taken, value, gradient)._directed(taken, tolerance)
+            aimed = self._moved(taken, value, gradient, tolerance)
         return aimed._shortened(refused, value) if refused.any() else aimed
 
-    def _moved(self, taken: BoolArray, value: FloatArray, gradient: FloatArray) -> BatchedLBFGS:
-        """Go to the trial where it was taken, and remember the step there."""
+    def _moved(
+        self, taken: BoolArray, value: FloatArray, gradient: FloatArray, tolerance: float
+    ) -> BatchedLBFGS:
+        """Go to the trial where it was taken, remember the step there, and aim again."""
         move, change = self.trial - self.at, self.gradient - gradient
         product = np.einsum("sp,sp->s", move, change)
         size = np.sqrt((move**2).sum(axis=1) * (change**2).sum(axis=1))
         keep = taken & (product > 1e-10 * size)
         rho = np.where(keep, 1.0 / np.where(keep, product, 1.0), 0.0)
-        return replace(
+        moved = replace(
             self,
             at=_chosen(taken, self.trial, self.at),
             value=_chosen(taken, value, self.value),
@@ -130,20 +132,18 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
             curvature=_chosen(keep, _pushed(self.curvature, rho), self.curvature),
         )
 
-    def _directed(self, which: BoolArray, tolerance: float) -> BatchedLBFGS:
-        """Aim again where a step was taken."""
         direction = self.direction.copy()
-        for search in np.flatnonzero(which):
-            direction[search] = self._two_loops(search)
-        slope = np.where(which, np.einsum("sp,sp->s", direction, self.gradient), self.slope)
-        plain = which & (slope <= 0.0)
+        for search in np.flatnonzero(taken):
+            direction[search] = moved._two_loops(search)
+        slope = np.where(taken, np.einsum("sp,sp->s", direction, moved.gradient), self.slope)
+        plain = taken & (slope <= 0.0)
         return replace(
-            self,
-            direction=np.where(plain[:, None], self.gradient, direction),
-            slope=np.where(plain, (self.gradient**2).sum(axis=1), slope),
-            stride=np.where(which, 1.0, self.stride),
-            tries=np.where(which, 0, self.tries),
-            done=self.done | (which & (slope <= 2.0 * tolerance)),
+            moved,
+            direction=np.where(plain[:, None], moved.gradient, direction),
+            slope=np.where(plain, (moved.gradient**2).sum(axis=1), slope),
+            stride=np.where(taken, 1.0, self.stride),
+            tries=np.where(taken, 0, self.tries),
+            done=self.done | (taken & (slope <= 2.0 * tolerance)),
         )
 
     def _two_loops(self, search: np.intp) -> FloatArray:
@@ -218,9 +218,10 @@ def stacked(log_p: FloatArray, further: FloatArray) -> FloatArray:
     """
     n, k = log_p.shape
     weights: FloatArray = np.full(k, 1.0 / k)
+    chance = np.exp(log_p - log_p.max(axis=1, keepdims=True))  # only a label's ratios matter
     for _ in range(MOST_ROUNDS):
-        joint = log_p + np.log(weights)
-        taken = np.exp(joint - logsumexp(joint, axis=1, keepdims=True)).sum(axis=0)
+        joint = chance * weights
+        taken = (joint / joint.sum(axis=1, keepdims=True)).sum(axis=0)
         before, weights = weights, moved_weights(taken + further, n + further.sum())
         if np.abs(weights - before).max() <= 1e-12:
             break

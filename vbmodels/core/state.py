@@ -17,7 +17,9 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from functools import cache
+from itertools import repeat
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,17 +87,12 @@ class Stats(State, kind="core.Stats"):
         if type(other) is not type(self):
             return NotImplemented
         return type(self)(
-            **{
-                field.name: _add(getattr(self, field.name), getattr(other, field.name))
-                for field in fields(self)
-            }
+            **{name: _add(getattr(self, name), getattr(other, name)) for name in _names(type(self))}
         )
 
     def scaled(self, by: float) -> Self:
         """Return the sum as if every unit in it had the weight ``by``."""
-        return type(self)(
-            **{field.name: _scaled(getattr(self, field.name), by) for field in fields(self)}
-        )
+        return type(self)(**{name: _scaled(getattr(self, name), by) for name in _names(type(self))})
 
 
 S = TypeVar("S", bound=State)
@@ -127,56 +124,42 @@ def _add(left: Any, right: Any) -> Any:
     return left + right
 
 
-class TreeSum(Generic[T]):
-    """A sum of statistics over the fixed binary tree of their positions.
+def tree_sum(parts: Iterable[T]) -> T:
+    """Return a sum of statistics over the fixed binary tree of their positions.
 
     The tree splits n parts at the largest power of two below n, so the sum over complete
     subtrees can be made elsewhere and finished here with the same bits. Parts arrive one at a
     time: at most log2(n) + 1 partial sums are held.
     """
-
-    def __init__(self) -> None:
-        self._pending: list[tuple[int, T]] = []
-
-    def add(self, part: T) -> None:
-        """Add the next part."""
-        size, total = 1, part
-        while self._pending and self._pending[-1][0] == size:
-            size, total = 2 * size, self._pending.pop()[1] + total
-        self._pending.append((size, total))
-
-    def value(self) -> T:
-        """Return the sum; nothing can be added after it."""
-        if not self._pending:
-            raise ValueError("there is nothing to add: expected at least one partition")
-        total = self._pending.pop()[1]
-        while self._pending:
-            total = self._pending.pop()[1] + total
-        return total
-
-
-def tree_sum(parts: Iterable[T]) -> T:
-    """Return the `TreeSum` of parts."""
-    total = TreeSum[T]()
+    pending: list[tuple[int, T]] = []
     for part in parts:
-        total.add(part)
-    return total.value()
+        size, total = 1, part
+        while pending and pending[-1][0] == size:
+            size, total = 2 * size, pending.pop()[1] + total
+        pending.append((size, total))
+    if not pending:
+        raise ValueError("there is nothing to add: expected at least one partition")
+    _, total = pending.pop()
+    while pending:
+        total = pending.pop()[1] + total
+    return total
 
 
-def leaves(state: State, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(state: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Yield (dotted name, leaf) for every array, scalar and None of a state, in field order."""
-    for field in fields(state):
-        yield from _leaves(getattr(state, field.name), f"{prefix}{field.name}")
-
-
-def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, State):
-        yield from leaves(value, f"{name}.")
-    elif isinstance(value, tuple):
-        for i, item in enumerate(value):
-            yield from _leaves(item, f"{name}.{i}")
-    else:
-        yield name, value
+    to_do = [(name, state)]
+    while to_do:
+        name, value = to_do.pop()
+        if isinstance(value, State):
+            keys = _names(type(value))
+            items = [getattr(value, key) for key in keys]
+        elif isinstance(value, tuple):
+            keys, items = tuple(map(str, range(len(value)))), list(value)
+        else:
+            yield name, value
+            continue
+        names = [f"{name}.{key}" if name else key for key in keys]
+        to_do += reversed(list(zip(names, items, strict=True)))
 
 
 def same_bits(left: State, right: State) -> bool:
@@ -208,43 +191,32 @@ def aligned(state: S) -> S:
     another path through matrix products and the last bits differ.
     """
     # A check is quicker than a copy, and nearly all states are as they should be.
-    return state if _is_aligned(state) else _aligned(state)
+    value: Any = state
+    if _is_aligned(value):
+        return state
+    if isinstance(value, np.ndarray):
+        return cast(S, np.require(value, requirements=["C", "A"]))
+    if isinstance(value, tuple):
+        return cast(S, tuple(map(aligned, value)))
+    return type(state)(**{name: aligned(getattr(value, name)) for name in _names(type(value))})
 
 
 def _is_aligned(value: Any) -> bool:
-    kind = type(value)
-    if kind is np.ndarray:
-        flags = value.flags
-        return bool(flags.c_contiguous and flags.aligned)
-    if kind is float or kind is int:
-        return True
-    if kind is tuple:
-        return all(map(_is_aligned, value))
-    if isinstance(value, State):
-        return all([_is_aligned(getattr(value, name)) for name in _names(kind)])
-    return not isinstance(value, np.ndarray | tuple)
+    to_do = [value]
+    while to_do:
+        value = to_do.pop()
+        if isinstance(value, np.ndarray):
+            if not (value.flags.c_contiguous and value.flags.aligned):
+                return False
+        elif isinstance(value, tuple):
+            to_do += value
+        elif isinstance(value, State):
+            to_do += [getattr(value, name) for name in _names(type(value))]
+    return True
 
 
-def _aligned(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return np.require(value, requirements=["C", "A"])
-    if isinstance(value, tuple):
-        return tuple(map(_aligned, value))
-    if not isinstance(value, State) or _is_aligned(value):
-        return value
-    return type(value)(**{name: _aligned(getattr(value, name)) for name in _names(type(value))})
-
-
-_NAMES: dict[str, tuple[type, tuple[str, ...]]] = {}
-
-
-def _names(kind: Any) -> tuple[str, ...]:
-    """Return the names of a class's fields, looked up once."""
-    key = _path(kind)
-    known = _NAMES.get(key)
-    if known is None or known[0] is not kind:
-        known = _NAMES[key] = (kind, tuple(field.name for field in fields(kind)))
-    return known[1]
+_names: Callable[[Any], tuple[str, ...]] = cache(lambda kind: tuple(f.name for f in fields(kind)))
+"""From a class to the names of its fields."""
 
 
 def to_bytes(state: State) -> bytes:
@@ -272,13 +244,13 @@ def _describe(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
             raise TypeError(
                 f"{_path(type(value))} is no dataclass: decorate it with @dataclass(frozen=True)"
             )
-        inside = {
-            f.name: _describe(getattr(value, f.name), f"{path}.{f.name}", arrays)
-            for f in fields(value)
-        }
+        inside = {}
+        for name in _names(type(value)):
+            inside[name] = _describe(getattr(value, name), f"{path}.{name}", arrays)
         return {"state": type(value).state_kind, "fields": inside}
     if isinstance(value, tuple):
-        return {"tuple": [_describe(v, f"{path}.{i}", arrays) for i, v in enumerate(value)]}
+        paths = [f"{path}.{i}" for i in range(len(value))]
+        return {"tuple": list(map(_describe, value, paths, repeat(arrays)))}
     array = np.asarray(value)
     if array.dtype.hasobject:
         raise TypeError(f"a state holds arrays of numbers or fixed-width text; {path} does not")
@@ -373,11 +345,10 @@ def _restore(tree: Any, arrays: dict[str, NDArray[Any]], source: str) -> Any:
     if cls is None:
         raise StateError(f"{source} holds a {tree['state']}, which this program does not know")
     values = {key: _restore(item, arrays, source) for key, item in tree["fields"].items()}
-    names = {field.name for field in fields(cls)}
-    if set(values) != names:
+    if set(values) != set(_names(cls)):
         raise StateError(
             f"{source} was written by another version: {cls.__name__} has the fields "
-            f"{sorted(names)}, the file has {sorted(values)}"
+            f"{sorted(_names(cls))}, the file has {sorted(values)}"
         )
     return cls(**values)
 

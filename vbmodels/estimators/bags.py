@@ -16,12 +16,11 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vbmodels.bags.bags import UNLABELLED, split, with_targets
-from vbmodels.bags.embedding.contributions import contributions, feature_columns
 from vbmodels.bags.embedding.model import Embedding, EmbeddingModel
 from vbmodels.bags.embedding.number import NumberModel, Numbers, predict_numbers
-from vbmodels.bags.embedding.predict import BagScores, predict_bags
-from vbmodels.bags.mil_gp.fit import DirectGP
-from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.embedding.predict import BagScores, contributions, feature_columns, predict_bags
+from vbmodels.bags.mil_gp.features import KernelOptions
+from vbmodels.bags.mil_gp.model import DirectGP
 from vbmodels.bags.mil_gp.predict import predict as predict_gp
 from vbmodels.bags.multilabel import ONE_GROUP
 from vbmodels.bags.options import GPOptions, VMMICOptions

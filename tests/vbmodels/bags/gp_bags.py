@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.bags import Bags, Instances, bags
-from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.features import KernelOptions
 from vbmodels.bags.mil_gp.likelihood import Points
 
 ONE = KernelOptions(kernel="rbf", length_scales=(1.0,), amplitudes=(3.0,), n_inducing=15)

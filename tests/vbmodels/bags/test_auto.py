@@ -10,12 +10,12 @@ from scipy.optimize import minimize
 from tests.vbmodels.bags.test_embedding import some_bags
 from vbmodels.bags.bags import split
 from vbmodels.bags.embedding.predict import predict_bags
-from vbmodels.bags.mil_gp.fit import DirectGP
-from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.features import KernelOptions
 from vbmodels.bags.mil_gp.likelihood import CACHE as BLOCKS
-from vbmodels.bags.mil_gp.model import at_values, near
+from vbmodels.bags.mil_gp.model import DirectGP, at_values, near
 from vbmodels.bags.mil_gp.predict import predict
-from vbmodels.bags.stack.modalities import CACHE, fold_of, parted
+from vbmodels.bags.multilabel import fold_of
+from vbmodels.bags.stack.modalities import CACHE, parted
 from vbmodels.bags.stack.model import FOLDS, POINTS, AutoModel, Witness, log_densities, weighed
 from vbmodels.bags.stack.predict import predict_auto
 from vbmodels.core.driver import Driver

@@ -8,17 +8,17 @@ from numpy.testing import assert_allclose
 
 from vbmodels.bags import multilabel as gp_data
 from vbmodels.bags.bags import Instances, bags, split
-from vbmodels.bags.embedding import contributions as bag_contributions
 from vbmodels.bags.embedding import pools as bag_pools
+from vbmodels.bags.embedding import predict as bag_predict
 from vbmodels.bags.embedding.blocks import POOL_NAMES
-from vbmodels.bags.embedding.contributions import (
+from vbmodels.bags.embedding.model import EmbeddingModel
+from vbmodels.bags.embedding.predict import (
     contributions,
     feature_weights,
     marker_contributions,
     of_instances,
+    predict_bags,
 )
-from vbmodels.bags.embedding.model import EmbeddingModel
-from vbmodels.bags.embedding.predict import predict_bags
 from vbmodels.core.fit import fit
 
 
@@ -156,7 +156,7 @@ def test_a_large_bag_is_taken_a_piece_at_a_time(monkeypatch):
     tied = bags([Instances(rows, data.modalities[0].offsets)], data.label)
     whole, each = predict_bags(q, tied), contributions(q, tied)[0]
     assert data.modalities[0].sizes.max() > 4
-    for module in (gp_data, bag_pools, bag_contributions):
+    for module in (gp_data, bag_pools, bag_predict):
         monkeypatch.setattr(module, "BLOCK", 4)
     assert_allclose(predict_bags(q, tied).mean, whole.mean, rtol=1e-12)
     assert_allclose(contributions(q, tied)[0], each, rtol=1e-9, atol=1e-12)

@@ -5,8 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from vbmodels.bags.embedding.ep import LOWEST, update
-from vbmodels.bags.embedding.ep_gaussian import Gathered
+from vbmodels.bags.embedding.ep import LOWEST, Gathered, update
 
 TIGHT = 1e-26
 

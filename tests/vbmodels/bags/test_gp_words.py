@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from vbmodels.bags.bags import Instances, bags
-from vbmodels.bags.mil_gp.features import leading
-from vbmodels.bags.mil_gp.fit import DirectGP
-from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.features import KernelOptions, leading
+from vbmodels.bags.mil_gp.model import DirectGP
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.stack.model import AutoModel
 from vbmodels.core.fit import fit

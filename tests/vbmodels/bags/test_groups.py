@@ -8,10 +8,10 @@ from numpy.testing import assert_allclose
 
 from tests.vbmodels.bags.test_embedding import some_bags
 from vbmodels.bags.bags import Instances, bags, split
-from vbmodels.bags.embedding.ep_gaussian import Weights
+from vbmodels.bags.embedding.ep import Weights
 from vbmodels.bags.embedding.model import EmbeddingModel
-from vbmodels.bags.mil_gp.fit import DirectGP
-from vbmodels.bags.mil_gp.kernel import KernelOptions
+from vbmodels.bags.mil_gp.features import KernelOptions
+from vbmodels.bags.mil_gp.model import DirectGP
 from vbmodels.bags.multilabel import FOLDS, bag_prints, fold_of_groups, join_groups
 from vbmodels.bags.stack.model import AutoModel, log_densities
 from vbmodels.bags.stack.predict import left_out

@@ -10,9 +10,9 @@ from flows.evaluate.estimate import auroc
 from tests.vbmodels.bags.gp_bags import evaluate
 from tests.vbmodels.bags.joined import concatenate
 from vbmodels.bags.bags import UNLABELLED, Instances, bags, split
-from vbmodels.bags.mil_gp.fit import DirectGP
-from vbmodels.bags.mil_gp.kernel import KernelOptions
-from vbmodels.bags.mil_gp.known import split_known
+from vbmodels.bags.mil_gp.features import KernelOptions
+from vbmodels.bags.mil_gp.likelihood import split_known
+from vbmodels.bags.mil_gp.model import DirectGP
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.multilabel import MultiLabelBags
 from vbmodels.core.fit import fit

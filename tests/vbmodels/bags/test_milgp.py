@@ -10,12 +10,10 @@ from scipy import stats
 from reproduce.milgp_logistic import LogisticGP
 from tests.vbmodels.bags.gp_bags import ONE, evaluate, simulated
 from vbmodels.bags.bags import Instances, bags
-from vbmodels.bags.mil_gp.features import feature_map
-from vbmodels.bags.mil_gp.fit import DirectGP
+from vbmodels.bags.mil_gp.features import KernelOptions, feature_map
 from vbmodels.bags.mil_gp.gibbs import GibbsGP
-from vbmodels.bags.mil_gp.kernel import KernelOptions
 from vbmodels.bags.mil_gp.likelihood import CACHE, BagTerms, PointsWithCurvature
-from vbmodels.bags.mil_gp.model import OneSided
+from vbmodels.bags.mil_gp.model import DirectGP, OneSided
 from vbmodels.bags.mil_gp.predict import predict
 from vbmodels.bags.multilabel import MultiLabelBags, Observed
 from vbmodels.core.fit import fit

@@ -10,8 +10,8 @@ from scipy import stats
 from tests.vbmodels.bags.gp_bags import ONE, one_bag, simulated
 from vbmodels.bags.bags import Instances, bags
 from vbmodels.bags.mil_gp import predict as gp_predict
-from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, draw_latent, predict_from_draws
+from vbmodels.bags.mil_gp.model import DirectGP
 from vbmodels.bags.mil_gp.predict import feature_effects, predict
 from vbmodels.core.fit import fit
 

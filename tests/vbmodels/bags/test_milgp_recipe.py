@@ -9,11 +9,10 @@ from scipy import stats
 
 from tests.vbmodels.bags.gp_bags import ONE, evaluate, simulated
 from vbmodels.bags.bags import Instances, bags, split
-from vbmodels.bags.mil_gp.features import feature_map
-from vbmodels.bags.mil_gp.fit import DirectGP
-from vbmodels.bags.mil_gp.gaussian import Averages
-from vbmodels.bags.mil_gp.kernel import KernelOptions
-from vbmodels.bags.multilabel import Observed, fold_of_bags
+from vbmodels.bags.mil_gp.features import KernelOptions, feature_map
+from vbmodels.bags.mil_gp.gaussian import Averages, objective
+from vbmodels.bags.mil_gp.model import DirectGP
+from vbmodels.bags.multilabel import Observed, fold_of
 from vbmodels.core.fit import fit
 from vbmodels.core.linalg import unpack
 
@@ -147,9 +146,23 @@ def test_the_nearest_gaussian_is_stationary_under_its_own_draws():
         assert bound(q.mean[0], factor * cov) < best
 
 
+def test_the_objective_takes_off_the_divergence_from_the_prior():
+    rng = np.random.default_rng(0)
+    mean, half = rng.standard_normal((2, 3)), rng.standard_normal((2, 3, 3))
+    precision = half @ np.swapaxes(half, 1, 2) + np.eye(3)
+    found = objective(mean, np.linalg.cholesky(precision), np.array([1.0, 2.0]))
+    for m, c, value, one in zip(mean, np.linalg.inv(precision), (1.0, 2.0), found, strict=True):
+        divergence = 0.5 * (np.trace(c) + m @ m - 3 - np.linalg.slogdet(c)[1])
+        assert_allclose(one, value - divergence)
+
+
+def folds(rows, offsets):
+    return fold_of(bags([Instances(rows, offsets)], np.zeros(offsets.size - 1)))
+
+
 def test_folds_follow_the_bag_wherever_it_stands():
     rows = np.random.default_rng(0).standard_normal((12, 2))
-    whole = fold_of_bags(rows, np.array([0, 5, 5, 12]))
-    assert_array_equal(fold_of_bags(rows[5:][::-1], np.array([0, 7])), whole[2:])
-    many = fold_of_bags(np.arange(4000.0)[:, None], np.arange(4001))
+    whole = folds(rows, np.array([0, 5, 5, 12]))
+    assert_array_equal(folds(rows[5:][::-1], np.array([0, 7])), whole[2:])
+    many = folds(np.arange(4000.0)[:, None], np.arange(4001))
     assert stats.chisquare(np.bincount(many)).pvalue > 1e-3

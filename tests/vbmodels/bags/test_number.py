@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 from scipy.stats import t as student
 
 from vbmodels.bags.bags import Bags, Instances, bags, split, with_targets
-from vbmodels.bags.embedding.contributions import contributions, of_instances
 from vbmodels.bags.embedding.number import (
     RATE,
     SHAPE,
@@ -19,6 +18,7 @@ from vbmodels.bags.embedding.number import (
     by_weights,
     predict_numbers,
 )
+from vbmodels.bags.embedding.predict import contributions, of_instances
 from vbmodels.core.fit import fit
 
 

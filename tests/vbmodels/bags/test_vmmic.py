@@ -12,7 +12,7 @@ from tests.contract import vmmic
 from tests.vbmodels.bags.in_numpy import replaced
 from vbmodels.bags.bags import Instances, bags, split
 from vbmodels.bags.simulate import simulate
-from vbmodels.bags.vmmic import mode as vmmic_mode
+from vbmodels.bags.vmmic import model as vmmic_model
 from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
 from vbmodels.bags.vmmic.layout import Observed
 from vbmodels.bags.vmmic.likelihood import Likelihood
@@ -129,7 +129,7 @@ def test_two_moments_are_close_to_the_exact_sum_and_exact_without_doubt():
 
 
 def test_mode_is_a_stationary_point(monkeypatch):
-    monkeypatch.setattr(vmmic_mode, "MOST_TRIALS", 400)
+    monkeypatch.setattr(vmmic_model, "MOST_TRIALS", 400)
     data, _ = simulate(np.random.default_rng(0), 1000)
     model = CollapsedVMMIC(priors=Priors(learn=False, slope_variance=0.1), both_starts_below=0.0)
     reduce = InProcess(model, [data])
@@ -148,7 +148,7 @@ def test_mode_is_a_stationary_point(monkeypatch):
     step = np.linalg.solve(here.information + np.diag(prior), slope)
 
     def value(x):
-        return likelihood.value(x, data) - 0.5 * x @ (prior * x)
+        return likelihood.evaluate(x, data).value - 0.5 * x @ (prior * x)
 
     gains = [value(t + h * step) - value(t) for h in (0.05, 0.1, 0.2, 0.5, 1.0)]
     assert max(gains) < 0.1
@@ -166,7 +166,7 @@ def test_objective_is_its_definition_by_many_draws():
     layout = done.q.scaling.layout
     sd = 1.0 / np.sqrt(model.priors.precision(layout))
     likelihood = Likelihood(done.q.scaling)
-    weights = np.array([likelihood.value(x, data) for x in t])
+    weights = np.array([likelihood.evaluate(x, data).value for x in t])
     weights += stats.norm.logpdf(t, 0.0, sd).sum(1)
     weights -= stats.multivariate_normal.logpdf(t, q.mean, np.linalg.inv(q.precision))
     assert abs(done.trace[-1] - weights.mean()) < 4 * weights.std() / np.sqrt(2000) + 0.3

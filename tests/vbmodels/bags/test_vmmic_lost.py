@@ -69,7 +69,7 @@ def test_a_gate_s_intercept_and_slopes_share_one_learned_scale():
         return 0.5 * np.log(precision / (2.0 * np.pi)) - 0.5 * precision * x**2
 
     total = normal(t[0], 1.0 / priors.intercept_variance)
-    gate, slopes = layout.gate(0), layout.slopes(0)
+    gate, slopes = layout.gates[0], layout.slopes[0]
     for own, intercept in ((t[slopes], None), (t[gate][1:], t[gate][0])):
         rate = priors.rate / own.size
         log_p = priors.shape * np.log(rate) + priors.shape * log_tau - rate * tau

@@ -10,12 +10,13 @@ from sklearn.metrics import roc_auc_score
 from tests.vbmodels.bags.test_auto import WITNESS
 from tests.vbmodels.bags.test_embedding import some_bags
 from vbmodels.bags.bags import split
+from vbmodels.bags.multilabel import fold_of
 from vbmodels.bags.simulate import simulate
 from vbmodels.bags.stack import primary
-from vbmodels.bags.stack.modalities import as_witnessed, fold_of
+from vbmodels.bags.stack.modalities import as_witnessed
 from vbmodels.bags.stack.model import MEMBERS, PRIMARY, AutoModel
 from vbmodels.bags.stack.predict import left_out, predict_auto
-from vbmodels.bags.vmmic.mode import Points
+from vbmodels.bags.vmmic.likelihood import Points
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import predict
 from vbmodels.core.fit import fit

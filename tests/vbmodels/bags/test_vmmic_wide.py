@@ -15,7 +15,7 @@ from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.fit import fit
 
 WIDTH, RANK = 40, 5
-pytestmark = pytest.mark.filterwarnings("ignore::vbmodels.bags.vmmic.mode.FewBags")
+pytestmark = pytest.mark.filterwarnings("ignore::vbmodels.bags.vmmic.layout.FewBags")
 
 
 def wide(n=30, seed=0):

@@ -98,8 +98,8 @@ def passes(driver):
         while isinstance(driver._request, Show):
             next(steps)
             driver._request = driver._next(None)
-        answer = driver._executor_call(driver._request)()
-        driver._request = driver._next(driver._frames.note(driver._request, answer))
+        answer = driver._frames.note(driver._request, driver._answer(driver._request))
+        driver._request = driver._next(answer)
         yield to_bytes(driver.log())
 
 

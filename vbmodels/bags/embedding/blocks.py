@@ -35,7 +35,6 @@ from vbmodels.bags.landmarks import (
     JITTER,
     Ranks,
     factor_of,
-    inverse_sd,
     laplace,
     of_both,
     rbf,
@@ -82,15 +81,25 @@ class Kernels(State, kind="bags/embedding.Kernels"):
 
 
 @dataclass(frozen=True)
-class ModalityMap(State, kind="bags/embedding.ModalityMap"):
+class Scaler(State, kind="bags/embedding.Scaler"):
+    """How one modality's instances are scaled: z = (x - mean) scale, clipped; [D], [D]."""
+
+    mean: FloatArray
+    scale: FloatArray
+
+    def scaled(self, rows: FloatArray) -> FloatArray:
+        """Return clipped z-scores of instances."""
+        return np.clip((rows - self.mean) * self.scale, -CLIP, CLIP)
+
+
+@dataclass(frozen=True)
+class ModalityMap(Scaler, kind="bags/embedding.ModalityMap"):
     """From one modality's instances to a bag's columns before centring.
 
     Attributes
     ----------
     text
         Whether rows are TF-IDF.
-    mean, scale
-        Of instances, [D]; z = (x - mean) scale.
     turn
         L of R for text, [D, D]; else [0, 0].
     ranks, bag_ranks
@@ -109,8 +118,6 @@ class ModalityMap(State, kind="bags/embedding.ModalityMap"):
     """
 
     text: bool
-    mean: FloatArray
-    scale: FloatArray
     turn: FloatArray
     ranks: Ranks | None
     bag_ranks: Ranks | None
@@ -177,10 +184,6 @@ class ModalityMap(State, kind="bags/embedding.ModalityMap"):
             part @ span / np.sqrt(len(span)) if span.size else part
             for part, span in zip(parts, self.spans, strict=True)
         ]
-
-    def scaled(self, rows: FloatArray) -> FloatArray:
-        """Return clipped z-scores of instances."""
-        return np.clip((rows - self.mean) * self.scale, -CLIP, CLIP)
 
     def kernels_at(self, rows: FloatArray) -> dict[str, list[FloatArray]]:
         """Return k(z, x) of every kernel of instances, [n, R] each."""
@@ -309,9 +312,10 @@ def with_distributions(
 
 
 def scaling(mean: FloatArray, deviation: FloatArray, count: float) -> tuple[FloatArray, FloatArray]:
-    """Return mean and 1/sd in single precision; 0 for a constant column."""
+    """Return mean and 1/sd in single precision; 0 for a constant column, which says nothing."""
     sd = np.sqrt(deviation / max(count, 1.0))
-    return single(mean), single(inverse_sd(mean, sd))
+    varies = sd > 1e-9 * np.maximum(np.abs(mean), 1e-300)
+    return single(mean), single(np.where(varies, 1.0 / np.where(varies, sd, 1.0), 0.0))
 
 
 def _spans(blank: ModalityMap, pooled_rows: FloatArray) -> tuple[FloatArray, ...]:

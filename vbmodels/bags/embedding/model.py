@@ -6,7 +6,7 @@
 Three passes make the blocks (`bag_map`): samples for landmarks, landmark bags, moments. Then the
 columns of the bags, or of up to half of `GATHERED` of either label, are brought together, and the
 blocks' variances are searched there by their gradient (`block_variances`) in the form that costs
-less (`ep_gaussian`). Then come sweeps of parallel EP (`ep`) over all bags: a partition keeps two
+less (`ep`). Then come sweeps of parallel EP (`ep`) over all bags: a partition keeps two
 numbers a bag and returns sum F tau F', sum F nu and the evidence. Where variances were found by
 some of the bags, they take a step with each of the first sweeps (`block_variances.stepped`).
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -25,24 +26,21 @@ import numpy as np
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.embedding import block_variances as prior
 from vbmodels.bags.embedding.bag_map import (
-    CACHE,
     BagMap,
+    BlockMoments,
+    LandmarkBags,
     bag_map,
-    moments,
-    smooth_means,
     with_bases,
     with_landmark_bags,
 )
-from vbmodels.bags.embedding.basis import Moments
-from vbmodels.bags.embedding.ep import log_chance, update
-from vbmodels.bags.embedding.ep_gaussian import Gathered, Weights, damping
-from vbmodels.bags.embedding.pools import Pools, pooled, sampled_bags, sizes_of
+from vbmodels.bags.embedding.ep import Gathered, Sites, Weights, damping, log_chance, update
+from vbmodels.bags.embedding.pools import Pools, draw_bags, pooled, sizes_of
 from vbmodels.bags.multilabel import FOLDS, Sample, fold_of_groups
 from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show, Sweep
 from vbmodels.core.cavi import evaluate
 from vbmodels.core.linalg import pack, unpack
 from vbmodels.core.optimise import BatchedLBFGS
-from vbmodels.core.state import FloatArray, State, Stats, aligned
+from vbmodels.core.state import FloatArray, Memory, State, Stats, aligned
 
 GATHERED = 2000
 """Bags that variances are searched by: all, or of more half as many of either label."""
@@ -58,31 +56,12 @@ COARSE, FINE = 1e-7, 1e-22
 MOST_SWEEPS = 60
 MOST_STEPS = 240
 """Sweeps in which variances may step: with more columns than bags they trade along ridges."""
+COLUMNS: Memory[FloatArray] = Memory()
+"""Columns of the labelled bags of partitions, until another map comes."""
 WIDTH = 300
 """About the most columns of a bag."""
 Evidence = Callable[[FloatArray], tuple[float, FloatArray]]
 """The evidence at the columns' prior variances [D], and its slope in the blocks' logarithms."""
-
-
-@dataclass(frozen=True)
-class Sites(State, kind="bags/embedding.Sites"):
-    """What a partition keeps: a site for each of its labelled bags.
-
-    Attributes
-    ----------
-    tau, nu
-        [n].
-    log_z
-        Leave-one-out log probability of each label at the sites before, [n].
-    evidence, moved
-        See `vbmodels.bags.embedding.ep.Updated`.
-    """
-
-    tau: FloatArray
-    nu: FloatArray
-    log_z: FloatArray
-    evidence: float
-    moved: float
 
 
 @dataclass(frozen=True)
@@ -106,12 +85,6 @@ class Rows(Stats, kind="bags/embedding.Rows"):
         return Rows(
             np.concatenate([self.columns, other.columns]), np.concatenate([self.sign, other.sign])
         )
-
-    @classmethod
-    def drawn(cls, none: Sample, one: Sample) -> Rows:
-        """Return drawn bags with the labels 0 and 1."""
-        sign = np.repeat([-1.0, 1.0], [len(none.rows), len(one.rows)])
-        return cls(np.concatenate([none.rows, one.rows]), sign)
 
 
 @dataclass(frozen=True)
@@ -169,8 +142,8 @@ class Embedding(State, kind="bags/embedding.Embedding"):
     fold_mean: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
     fold_factor: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)))
 
-    @property
-    def key(self) -> str:
+    @cached_property
+    def key(self) -> bytes:
         """Digest that distinguishes these columns from others, for caches.
 
         The centres are means of all blocks over all fitted bags; the first turned column has the
@@ -179,7 +152,7 @@ class Embedding(State, kind="bags/embedding.Embedding"):
         digest = hashlib.blake2b(self.turn[:, :1].tobytes())
         for basis in self.map.bases:
             digest.update(basis.centre.tobytes())
-        return digest.hexdigest()
+        return digest.digest()
 
     @property
     def block_variance(self) -> FloatArray:
@@ -199,7 +172,12 @@ class Embedding(State, kind="bags/embedding.Embedding"):
 
     def columns(self, batch: Bags) -> FloatArray:
         """Return the columns of a partition's labelled bags, from memory where they are."""
-        return CACHE.columns(self.map, self.turn, self.key, batch)
+
+        def made() -> FloatArray:
+            columns = self.map.columns(batch.labelled())
+            return columns @ self.turn if self.turn.size else columns
+
+        return COLUMNS.of(batch, self.key, made)
 
     def sums(self, batch: Bags, local: Sites) -> Sums:
         """Sum up a sweep over a partition."""
@@ -226,29 +204,6 @@ class Embedding(State, kind="bags/embedding.Embedding"):
 
 
 @dataclass(frozen=True)
-class LandmarkBags(State, kind="bags/embedding.LandmarkBags"):
-    """Asks for bags to choose landmarks from."""
-
-    map: BagMap
-    sample_seed: int
-
-    def sums(self, batch: Bags, local: None) -> Any:
-        """Return those of a partition."""
-        return smooth_means(self.map, batch, self.sample_seed)
-
-
-@dataclass(frozen=True)
-class BlockMoments(State, kind="bags/embedding.BlockMoments"):
-    """Asks for what blocks are cut by."""
-
-    map: BagMap
-
-    def sums(self, batch: Bags, local: None) -> Moments:
-        """Return it of a partition."""
-        return moments(self.map, batch)
-
-
-@dataclass(frozen=True)
 class Gathering(State, kind="bags/embedding.Gathering"):
     """Asks for the bags by which variances are searched: all, or of more than ``gathered`` some."""
 
@@ -264,8 +219,9 @@ class Gathering(State, kind="bags/embedding.Gathering"):
         pooled_rows = np.hstack(
             [*map(pooled, known.modalities), sizes_of(known), known.bag_features]
         )
-        each, label = self.gathered // 2, known.label.astype(np.int64)
-        return Drawn(sampled_bags(pooled_rows, label, self.sample_seed, columns.__getitem__, each))
+        each = self.gathered // 2
+        drawn = draw_bags(pooled_rows, known.label, self.sample_seed, each)
+        return Drawn(tuple(Sample(each, hashed, columns[where]) for hashed, where in drawn))
 
 
 @dataclass(frozen=True)
@@ -359,18 +315,16 @@ class BlockModel:
         return replace(fresh, at=before.at) if before.final else fresh
 
     def _mapped(self, q: Q) -> Algorithm:
-        """Choose landmark bags and cut the blocks."""
+        """Choose landmark bags and cut the blocks.
+
+        The variances are those of an earlier fit, or the prior's middle.
+        """
         chosen = yield Evaluate(LandmarkBags(q.map, self.sample_seed))
         landmarks = with_landmark_bags(q.map, chosen, np.random.default_rng(q.seed))
         q = aligned(replace(q, map=landmarks))
-        return aligned(self._placed(q, (yield Evaluate(BlockMoments(q.map)))))
-
-    def _placed(self, q: Q, found: Moments) -> Q:
-        """Cut the blocks and begin with the variances of an earlier fit, or the prior's middle."""
-        placed = with_bases(q.map, found)
+        placed = with_bases(q.map, (yield Evaluate(BlockMoments(q.map))))
         known = q.at.size == len(placed.bases)
-        at = q.at if known else np.zeros(len(placed.bases))
-        return replace(q, map=placed, at=at)
+        return aligned(replace(q, map=placed, at=q.at if known else np.zeros(len(placed.bases))))
 
     def _best_variances(self, q: Embedding, evidence: Evidence) -> FloatArray:
         """Search the variances by their evidence; return the best coordinates."""
@@ -378,21 +332,17 @@ class BlockModel:
         at = q.at
         for _ in range(MOST_SWEEPS):
             variance = np.append(prior.variances(at), prior.CONSTANT)[q.map.block]
-            ascent = self._next_step(ascent, at, *evidence(variance))
+            value, slope = evidence(variance)
+            values = np.array([value + prior.log_prior(at)])
+            gradient = prior.searched_slope(at, slope)[None]
+            if ascent is None:
+                ascent = BatchedLBFGS.start(at[None], values, gradient, self.rise)
+            else:
+                ascent = ascent.updated(values, gradient, self.rise)
             if ascent.done[0]:
                 break
             at = ascent.trial[0]
         return ascent.at[0] if ascent is not None else at
-
-    def _next_step(
-        self, ascent: BatchedLBFGS | None, at: FloatArray, value: float, slope: FloatArray
-    ) -> BatchedLBFGS:
-        """Return the search with the objective at coordinates."""
-        values = np.array([value + prior.log_prior(at)])
-        gradient = prior.searched_slope(at, slope)[None]
-        if ascent is None:
-            return BatchedLBFGS.start(at[None], values, gradient, self.rise)
-        return ascent.updated(values, gradient, self.rise)
 
 
 @dataclass(frozen=True)
@@ -408,8 +358,7 @@ class EmbeddingModel(BlockModel):
             zeros = np.zeros(known.n_bags)
             local = Sites(zeros, zeros, zeros, 0.0, 0.0)
         marginals = q.weights.marginals(q.columns(batch))
-        new = update(known.sign, *marginals, local.tau, local.nu, damping(q.sweep))
-        return Sites(new.tau, new.nu, new.log_z, new.evidence, new.moved)
+        return update(known.sign, *marginals, local.tau, local.nu, damping(q.sweep))
 
     def algorithm(self, q: Embedding) -> Algorithm:
         """Make the blocks and search their variances, then sweep to where the sites rest."""
@@ -418,14 +367,28 @@ class EmbeddingModel(BlockModel):
         return self._without_folds(q, (yield Sweep(OfFolds(q)))) if q.grouped else q
 
     def _blocks(self, q: Embedding) -> Algorithm:
-        """Make the blocks, and search the variances by some of the bags."""
+        """Make the blocks, search the variances by some of the bags, and begin at their sites."""
         q = yield from self._mapped(q)
-        found = yield Evaluate(Gathering(q, self.gathered, self.sample_seed))
-        rows = found if isinstance(found, Rows) else Rows.drawn(*found.samples)
-        at, sites = self._search(q, rows)
+        rows = yield Evaluate(Gathering(q, self.gathered, self.sample_seed))
+        if isinstance(rows, Drawn):
+            each = [sample.rows for sample in rows.samples]
+            rows = Rows(np.concatenate(each), np.repeat([-1.0, 1.0], list(map(len, each))))
+        of = Gathered(rows.columns, rows.sign, q.map.block, len(q.map.bases))
+        tau = nu = np.zeros(rows.sign.size)
+
+        def evidence(variance: FloatArray) -> tuple[float, FloatArray]:
+            nonlocal tau, nu
+            found = of.settle(variance, tau, nu, COARSE)
+            tau, nu = found.tau, found.nu
+            return found.value, found.slope
+
+        at = self._best_variances(q, evidence)
         all_there = q.map.n_bags == rows.sign.size
         q = spanned(replace(q, at=at, final=all_there), rows.columns)
-        return _begun(q, rows, *sites)
+        columns = rows.columns @ q.turn if q.turn.size else rows.columns
+        half = columns * np.sqrt(tau)[:, None]
+        weights = Weights.of(q.variance, half.T @ half, columns.T @ nu)
+        return replace(q, mean=weights.mean, factor=weights.factor, sweep=0)
 
     def _sweeps(self, q: Embedding) -> Algorithm:
         """Show where sites rest; at variances that move no more that is the end."""
@@ -489,19 +452,6 @@ class EmbeddingModel(BlockModel):
         constant = q.weights.constant(q.variance)
         return float(stats.evidence) + constant + prior.log_prior(q.at)
 
-    def _search(self, q: Embedding, rows: Rows) -> tuple[FloatArray, tuple[FloatArray, FloatArray]]:
-        """Search the variances with the rows in one place; the best coordinates, the last sites."""
-        of = Gathered(rows.columns, rows.sign, q.map.block, len(q.map.bases))
-        tau = nu = np.zeros(rows.sign.size)
-
-        def evidence(variance: FloatArray) -> tuple[float, FloatArray]:
-            nonlocal tau, nu
-            found = of.settle(variance, tau, nu, COARSE)
-            tau, nu = found.tau, found.nu
-            return found.value, found.slope
-
-        return self._best_variances(q, evidence), (tau, nu)
-
 
 def spanned(q: Q, columns: FloatArray) -> Q:
     """Turn the columns to those that the bags span, where these are fewer and all are there."""
@@ -514,11 +464,3 @@ def spanned(q: Q, columns: FloatArray) -> Q:
     basis = basis * np.sign(basis[np.arange(len(basis)), top])[:, None]
     turn = np.ascontiguousarray((basis * np.sqrt(q.block_variance)).T)
     return replace(q, turn=turn)
-
-
-def _begun(q: Embedding, rows: Rows, tau: FloatArray, nu: FloatArray) -> Embedding:
-    """Begin the sweeps near their end: at what the sites of the rows say of the weights."""
-    columns = rows.columns @ q.turn if q.turn.size else rows.columns
-    half = columns * np.sqrt(tau)[:, None]
-    weights = Weights.of(q.variance, half.T @ half, columns.T @ nu)
-    return replace(q, mean=weights.mean, factor=weights.factor, sweep=0)

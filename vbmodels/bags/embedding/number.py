@@ -28,7 +28,7 @@ from scipy.special import stdtr, stdtrit
 
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.embedding import block_variances as prior
-from vbmodels.bags.embedding.ep_gaussian import Weights, by_block
+from vbmodels.bags.embedding.ep import Weights, by_block
 from vbmodels.bags.embedding.model import BlockModel, Embedding, spanned
 from vbmodels.bags.embedding.pools import Pools
 from vbmodels.bags.embedding.predict import shares_of

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vbmodels.bags.bags import Bags, Instances
 from vbmodels.bags.multilabel import BLOCK, Products, Sample, Spread, row_hash, runs_of, unit_rows
@@ -165,21 +166,16 @@ class Chosen(Stats, kind="bags/embedding.Chosen"):
     samples: tuple[tuple[Sample, ...], ...]
 
 
-def sampled_bags(
-    pooled_rows: FloatArray,
-    of: IntArray,
-    seed: int,
-    rows: Callable[[IntArray], FloatArray],
-    few: int,
-) -> tuple[Sample, ...]:
-    """Sample ``few`` bags of either class by a hash of their pooled numbers [B, 4 D + 1].
+def draw_bags(
+    pooled_rows: FloatArray, label: NDArray[np.int8], seed: int, few: int
+) -> list[tuple[NDArray[np.uint64], IntArray]]:
+    """Draw ``few`` bags of either class by a hash of their pooled numbers [B, 4 D + 1].
 
-    ``rows`` gives the rows [b, Q] of the bags that were drawn.
+    Of each class the hashes, rising, and where these bags are among all.
     """
-    out = []
+    drawn = []
     for y in (0, 1):
-        here = np.flatnonzero(of == y)
-        priority = row_hash(pooled_rows[here], seed)
-        kept, first = np.unique(priority, return_index=True)
-        out.append(Sample(few, kept[:few], rows(here[first[:few]])))
-    return tuple(out)
+        here = np.flatnonzero(label == y)
+        kept, first = np.unique(row_hash(pooled_rows[here], seed), return_index=True)
+        drawn.append((kept[:few], here[first[:few]]))
+    return drawn

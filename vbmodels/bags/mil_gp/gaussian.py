@@ -28,8 +28,7 @@ import numpy as np
 from vbmodels.bags.mil_gp.features import FeatureMap, sobol_normals
 from vbmodels.bags.mil_gp.likelihood import CACHE, BagTerms, Block
 from vbmodels.bags.multilabel import Batch
-from vbmodels.core import expfam
-from vbmodels.core.linalg import pack, solve, solve_lower, unpack
+from vbmodels.core.linalg import log_det, pack, solve, solve_lower, unpack
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
 
 FEW, MANY, WIDE = 32, 64, 64
@@ -74,26 +73,18 @@ class Averages(State, kind="bags/mil_gp.Averages"):
             spread = solve_lower(self.factor[c], normals, transposed=True).T
             drawn = (self.mean[c] + spread) * weights
             for block in CACHE.blocks(batch, features):
-                found = _block(block, features, k, c, drawn)
-                value[c] += found[0]
-                gradient[c] += found[1] * weights
-                curvature[c] += found[2] * np.outer(weights, weights)
+                columns, s = block.columns[features.which[k]], block.deviation(features, k)
+                t = (block.mean[:, None] + columns @ drawn.T) / s[:, None]
+                labels = np.repeat(block.labels[:, [c]], len(drawn), axis=1)
+                terms = BagTerms.at(t, block.offsets, labels)
+                slope = terms.slope / s[:, None]
+                bend = (terms.slope * (terms.hazard - t)).mean(axis=1) / s**2
+                matrix = _outer(block, c, terms, slope, columns)
+                matrix -= (columns * bend[:, None]).T @ columns
+                value[c] += float(terms.value.sum(axis=0).mean())
+                gradient[c] += slope.mean(axis=1) @ columns * weights
+                curvature[c] += matrix * np.outer(weights, weights)
         return GaussianSums(value, gradient, pack(curvature))
-
-
-def _block(
-    block: Block, features: FeatureMap, k: int, c: int, draws: FloatArray
-) -> tuple[float, FloatArray, FloatArray]:
-    """Return one block's averages before weights."""
-    columns, s = block.columns[features.which[k]], np.sqrt(1.0 + block.noise(features, k))
-    t = (block.mean[:, None] + columns @ draws.T) / s[:, None]
-    labels = np.repeat(block.labels[:, [c]], len(draws), axis=1)
-    terms = BagTerms.at(t, block.offsets, labels)
-    slope = terms.slope / s[:, None]
-    bend = (terms.slope * (terms.hazard - t)).mean(axis=1) / s**2
-    matrix = -(columns * bend[:, None]).T @ columns
-    matrix += _outer(block, c, terms, slope, columns)
-    return float(terms.value.sum(axis=0).mean()), slope.mean(axis=1) @ columns, matrix
 
 
 def _outer(
@@ -146,7 +137,7 @@ class Gaussian(State, kind="bags/mil_gp.Gaussian"):
         return cls(
             mean=mean,
             precision=factor @ np.swapaxes(factor, -1, -2),
-            value=objective(mean, factor, sums),
+            value=objective(mean, factor, sums.value),
             slope=sums.gradient - mean,
             target=unpack(sums.curvature) + np.eye(size),
             stride=np.ones(n_classes),
@@ -180,7 +171,7 @@ class Gaussian(State, kind="bags/mil_gp.Gaussian"):
         self, mean: FloatArray, factor: FloatArray, sums: GaussianSums, tolerance: float
     ) -> Gaussian:
         """Take the trial where the objective rose; end where it moved by under ``tolerance``."""
-        value = objective(mean, factor, sums)
+        value = objective(mean, factor, sums.value)
         known = np.isfinite(sums.curvature).all(axis=1)  # else the next factor would be no number
         taken = ~self.done & known & (value >= self.value)
         matrix = taken[:, None, None]
@@ -200,6 +191,9 @@ class Gaussian(State, kind="bags/mil_gp.Gaussian"):
         )
 
 
-def objective(mean: FloatArray, factor: FloatArray, sums: GaussianSums) -> FloatArray:
-    """Return E log p(Y | w) - KL(q || N(0, I)) of every class, [C]."""
-    return sums.value - expfam.Gaussian(mean, factor).kl_to_standard()
+def objective(mean: FloatArray, factor: FloatArray, value: FloatArray) -> FloatArray:
+    """Return E log p(Y | w), ``value``, less KL(q || N(0, I)) of every class, [C]."""
+    size = mean.shape[-1]
+    half = solve_lower(factor, np.broadcast_to(np.eye(size), factor.shape))
+    trace, square = (half**2).sum(axis=(-2, -1)), (mean**2).sum(axis=-1)
+    return np.asarray(value - 0.5 * (trace + square - size + log_det(factor)))

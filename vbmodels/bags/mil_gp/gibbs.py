@@ -22,15 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-from vbmodels.bags.mil_gp.features import FeatureMap, feature_map
-from vbmodels.bags.mil_gp.kernel import KernelOptions
-from vbmodels.bags.mil_gp.likelihood import CACHE, BagTerms, Block
+from vbmodels.bags.mil_gp.features import FeatureMap, KernelOptions, feature_map
+from vbmodels.bags.mil_gp.likelihood import CACHE, BagTerms, Block, known_rows
 from vbmodels.bags.mil_gp.model import warn_of_one_side
 from vbmodels.bags.mil_gp.predict import Predictions, bag_probabilities, blocks
 from vbmodels.bags.multilabel import Batch, Observed, bags_of
 from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.cavi import draw
-from vbmodels.core.draws import Diagnosis, Schedule, diagnose
+from vbmodels.core.draws import Schedule
 from vbmodels.core.linalg import cholesky, pack, solve_lower, unpack
 from vbmodels.core.special import truncated_draw
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
@@ -151,12 +150,12 @@ class GibbsGP:
         gram = np.zeros((size, size))
         weights = features.weights[0]
         for block in CACHE.blocks(batch, features):
-            columns, s = block.columns[0], np.sqrt(1.0 + block.noise(features, 0))
+            columns, s = block.columns[0], block.deviation(features, 0)
             labels = np.tile(block.labels, (1, self.chains))
             t = (block.mean[:, None] + columns @ (flat * weights).T) / s[:, None]
             terms = BagTerms.at(t, block.offsets, labels)
             y = draw_latent(t, block.offsets, labels, rng)
-            known = np.repeat((block.labels >= 0).any(axis=1), np.diff(block.offsets))
+            known = known_rows(block)
             away = np.where(
                 known[:, None], (y - block.mean[:, None] / s[:, None]) / s[:, None], 0.0
             )
@@ -199,10 +198,6 @@ class GibbsGP:
     def without_draws(self, q: Chains) -> Chains:
         """Return what a sweep needs."""
         return replace(q, draws=q.draws[:, :0])
-
-    def diagnose(self, q: Chains) -> Diagnosis:
-        """Return R-hat, effective sizes and errors of w, class by class in one row, [C P]."""
-        return diagnose(q.draws.reshape(*q.draws.shape[:2], -1))
 
 
 def draw_latent(
@@ -252,7 +247,7 @@ def predict_from_draws(q: Chains, batch: Batch, most: int = 1000) -> list[Predic
 
 def _summary(features: FeatureMap, block: Block, draws: FloatArray) -> Predictions:
     weights = features.weights[0]
-    s = np.sqrt(1.0 + block.noise(features, 0))
+    s = block.deviation(features, 0)
     score = block.mean + block.columns[0] @ (draws.mean(axis=0) * weights)
     probability = np.zeros(len(s))
     for w in draws:

@@ -12,6 +12,17 @@ out), for each class
 The curvature is Gauss-Newton: sum_neg h (h - t) phi phi'/s^2 + sum_pos w (1 + w) q_b q_b',
 q_b = sum_i h_i phi_i/s_i; the part of positive bags that bends upwards is left out.
 
+Instances whose own label is known are bags of one instance each (`with_known_instances`).
+
+Given w instances are independent, so that with U the instances of bag b whose label is not known
+
+    p(labels of b | w) = prod_{h_i = 0} Phi(-t_i) prod_{h_i = 1} Phi(t_i)
+                         (1 if some h_i = 1, else 1 - prod_U Phi(-t_i) if Y_b = 1, else prod_U ...)
+
+which is that of bags: each known instance alone, with its label, and the others with the bag's,
+or without one where an instance is known to be positive. Known negatives of a negative bag say
+nothing new. These bags have a leak like any other: a positive instance is an error of the labels
+with the leak's chance, 2e-4, and no bag of one instance is quite sure.
 """
 
 from __future__ import annotations
@@ -23,8 +34,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from vbmodels.bags.bags import UNLABELLED, Bags, Instances
 from vbmodels.bags.mil_gp.features import LEAK, FeatureMap
-from vbmodels.bags.multilabel import Batch, instances_of, labels_of, rows_of, runs_of
+from vbmodels.bags.multilabel import (
+    Batch,
+    MultiLabelBags,
+    bags_of,
+    instances_of,
+    labels_of,
+    rows_of,
+    runs_of,
+)
 from vbmodels.core.linalg import pack
 from vbmodels.core.normal_kernels import log_cdf_and_mills
 from vbmodels.core.special import inverse_mills, log1mexp
@@ -99,9 +119,10 @@ class Block:
         """Return what is of instances, [n - B], of what is of rows, [n]."""
         return np.delete(of_rows, self.offsets[1:] - 1) if self.leak else of_rows
 
-    def noise(self, features: FeatureMap, k: int) -> FloatArray:
-        """Return the variance of r at kernel value k, [n]."""
-        return np.asarray(features.amplitude[k] * self.residual[features.which[k]])
+    def deviation(self, features: FeatureMap, k: int) -> FloatArray:
+        """Return s at kernel value k, [n]."""
+        noise = features.amplitude[k] * self.residual[features.which[k]]
+        return np.asarray(np.sqrt(1.0 + noise))
 
 
 class BlockCache(Memory[list[Block]]):
@@ -233,12 +254,12 @@ class PointsWithGram(Points, kind="bags/mil_gp.PointsWithGram"):
 
     def matrix(self, batch: Batch) -> FloatArray:
         """Return phi'phi/s^2 over the instances of bags with a label in some class, [K, ...]."""
-        features = self.features
-        total = np.zeros((features.n_kernels, _packed_size(features)))
+        features, size = self.features, self.features.n_columns
+        total = np.zeros((features.n_kernels, size * (size + 1) // 2))
         for block in CACHE.blocks(batch, features):
             for k, weights in enumerate(features.weights):
                 columns = block.columns[features.which[k]]
-                half = (columns / _deviation(block, features, k)[:, None])[known_rows(block)]
+                half = (columns / block.deviation(features, k)[:, None])[known_rows(block)]
                 total[k] += pack((half.T @ half) * (weights[:, None] * weights))
         return total
 
@@ -249,11 +270,11 @@ class PointsWithCurvature(Points, kind="bags/mil_gp.PointsWithCurvature"):
 
     def matrix(self, batch: Batch) -> FloatArray:
         """Return those of every kernel value and class, [K, C, ...]."""
-        features, points = self.features, self.points
-        total = np.zeros((*points.shape[:2], _packed_size(features)))
+        features, points, size = self.features, self.points, self.features.n_columns
+        total = np.zeros((*points.shape[:2], size * (size + 1) // 2))
         for block in CACHE.blocks(batch, features):
             for k, weights in enumerate(features.weights):
-                columns, s = block.columns[features.which[k]], _deviation(block, features, k)
+                columns, s = block.columns[features.which[k]], block.deviation(features, k)
                 t = (block.mean[:, None] + columns @ (points[k] * weights).T) / s[:, None]
                 terms = BagTerms.at(t, block.offsets, block.labels)
                 for c in range(points.shape[1]):
@@ -262,18 +283,9 @@ class PointsWithCurvature(Points, kind="bags/mil_gp.PointsWithCurvature"):
         return total
 
 
-def _packed_size(features: FeatureMap) -> int:
-    return features.n_columns * (features.n_columns + 1) // 2
-
-
 def known_rows(block: Block) -> BoolArray:
     """Say which rows are of bags with a label in some class, [n]."""
     return np.repeat((block.labels >= 0).any(axis=1), np.diff(block.offsets))
-
-
-def _deviation(block: Block, features: FeatureMap, k: int) -> FloatArray:
-    """Return s at kernel value k, [n]."""
-    return np.sqrt(1.0 + block.noise(features, k))
 
 
 def _add_block(
@@ -290,7 +302,7 @@ def _add_block(
     """
     columns = block.columns[features.which[kernel[0]]]
     values, which = np.unique(kernel, return_inverse=True)
-    s = np.column_stack([_deviation(block, features, k) for k in values])[:, which]
+    s = np.column_stack([block.deviation(features, k) for k in values])[:, which]
     weights = features.weights[kernel]
     t = columns @ (points[kernel, of] * weights).T
     t += block.mean[:, None]
@@ -321,3 +333,35 @@ def _curvature(
         pull = pulls[positive] * terms.root_odds[full[positive], c][:, None]
         matrix += pull.T @ pull
     return matrix
+
+
+_KNOWN: Memory[Batch] = Memory()
+
+
+def with_known_instances(batch: Batch) -> Batch:
+    """Return a partition whose instances with a known label are bags; itself where it has none."""
+    if not instances_of(batch).known.size:
+        return batch
+    return _KNOWN.of(batch, b"known", lambda: split_known(batch))
+
+
+def split_known(batch: Batch) -> Batch:
+    """Return other bags: those of ``batch`` first, then one for each known instance.
+
+    Where there are several classes, a known instance has its label in those in which its bag has
+    one; in all where the bag has none.
+    """
+    data, of, labels = bags_of(batch), instances_of(batch), labels_of(batch)
+    bag, known = of.bag, of.known
+    some = np.flatnonzero((known != UNLABELLED) & ~(labels == 0).any(axis=1)[bag])
+    number = bag.copy()
+    number[some] = data.n_bags + np.arange(some.size)
+    counts = (labels != UNLABELLED) | (labels == UNLABELLED).all(axis=1)[:, None]
+    own = np.where(counts[bag[some]], known[some, None], np.int8(UNLABELLED)).astype(np.int8)
+    rest = labels.copy()
+    rest[np.unique(bag[some][known[some] == 1])] = UNLABELLED
+    every = np.concatenate([rest, own])
+    rows = Instances.from_rows(number, of.features, data.n_bags + some.size)
+    features = np.concatenate([data.bag_features, data.bag_features[bag[some]]])
+    found = Bags((rows,), every[:, 0], features, data.partition)
+    return MultiLabelBags(found, every) if isinstance(batch, MultiLabelBags) else found

@@ -11,24 +11,39 @@ s = 1, which costs sum r_i / 2 more: `reproduce.milgp_as_printed`):
     J = log p(Y | w = mu) - |mu|^2/2 - log det(I + G)/2
 
 Its maximum is the mode of the exact posterior of w. Coordinate ascent is the step
-mu + (I + G)^-1 grad J; `fit` climbs faster.
+mu + (I + G)^-1 grad J. `DirectGP` climbs faster, by L-BFGS in the coordinates L'mu, L L' = I + G,
+takes Gauss-Newton's curvature at the end, and with it the evidence
+
+    log p(Y) ~ log p(Y | mu) - |mu|^2/2 - log det(Sigma^-1)/2,
+
+by which the kernel value is chosen from the grid, for each class: the bound's I + G counts
+every instance as if it were observed. Then, from Gauss-Newton's, q(w) becomes the nearest Gaussian
+(`gaussian`), whose fixed point does not depend on where L-BFGS ended: the mode lies .1 to .9
+standard deviations off the mean, and Gauss-Newton's are too narrow.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 
-from vbmodels.bags.mil_gp.features import FeatureMap, feature_map
-from vbmodels.bags.mil_gp.gaussian import Averages, GaussianSums
-from vbmodels.bags.mil_gp.kernel import KernelOptions
-from vbmodels.bags.mil_gp.likelihood import Points, PointsWithGram, Sums
+from vbmodels.bags.mil_gp.features import FeatureMap, KernelOptions, feature_map
+from vbmodels.bags.mil_gp.gaussian import Averages, Gaussian, GaussianSums, objective
+from vbmodels.bags.mil_gp.likelihood import (
+    Points,
+    PointsWithCurvature,
+    PointsWithGram,
+    Sums,
+    with_known_instances,
+)
 from vbmodels.bags.multilabel import FOLDS, Batch, Observed
-from vbmodels.core.algorithm import WithoutLocals
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show, Summing, WithoutLocals
 from vbmodels.core.linalg import cholesky, log_det, solve_lower, unpack
-from vbmodels.core.state import FloatArray, IntArray, State
+from vbmodels.core.optimise import BatchedLBFGS
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, aligned
 
 
 class OneSided(UserWarning):
@@ -129,6 +144,10 @@ class CollapsedGP(WithoutLocals):
 
     options: KernelOptions = field(default_factory=KernelOptions)
 
+    def suff_stats(self, q: Summing, batch: Batch, local: None) -> Any:
+        """Return the additive statistics that are asked for."""
+        return q.sums(with_known_instances(batch))
+
     def observe(self, batch: Batch) -> Observed:
         """Return scaling, label counts and a sample for the inducing points."""
         options = self.options
@@ -143,11 +162,18 @@ class CollapsedGP(WithoutLocals):
     def global_step(self, q: Search, stats: Sums) -> Search:
         """Return mu + (I + G)^-1 grad J: coordinate ascent (eqs 17, 18)."""
         factor = self.factor(q, stats)
-        moved = q.points + lower(factor, lower(factor, self.slope(q, stats)), transposed=True)
+        every = np.full(q.points.shape[:2], True)
+        half = lower(factor, stats.gradient - q.points, every)
+        moved = q.points + lower(factor, half, every, transposed=True)
         return replace(q, points=moved, factor=factor)
 
-    def elbo(self, q: Search, stats: Sums) -> float:
-        """Return J summed over classes, each at its kernel value (the best, until chosen)."""
+    def elbo(self, q: Search, stats: Any) -> float:
+        """Return J summed over classes, each at its kernel value (the best, until chosen).
+
+        Of the nearest Gaussian it is its objective.
+        """
+        if q.nearest:
+            return float(objective(q.mean, q.precision, stats.value).sum())
         bounds = self.bounds(q, stats)
         if q.kernel.size:
             return float(bounds[q.kernel, np.arange(q.kernel.size)].sum())
@@ -157,10 +183,6 @@ class CollapsedGP(WithoutLocals):
         """Return J, the bound of eqs 13, 14, for every kernel value and class, [K, C]."""
         square = 0.5 * (q.points**2).sum(axis=-1)
         return np.asarray(stats.value - square - 0.5 * log_det(self.factor(q, stats))[:, None])
-
-    def slope(self, q: Search, stats: Sums) -> FloatArray:
-        """Return the gradient of J, [K, C, P]."""
-        return stats.gradient - q.points
 
     def factor(self, q: Search, stats: Sums) -> FloatArray:
         """Return L of I + G (eq 17), from the first evaluation or as it is known."""
@@ -182,14 +204,113 @@ class CollapsedGP(WithoutLocals):
         return Posterior(q.features, kernel, q.points[kernel, classes], factor)
 
 
-def lower(factor: FloatArray, vectors: FloatArray, transposed: bool = False) -> FloatArray:
-    """Return L^-1 v or L'^-1 v for every kernel value and class; [K, P, P], [K, C, P]."""
-    right = np.swapaxes(vectors, -1, -2)
-    if len(factor) == 1:
-        solved = solve_lower(factor[0], right[0], transposed)[None]
+@dataclass(frozen=True)
+class DirectGP(CollapsedGP):
+    """The collapsed bound by L-BFGS for all kernel values and classes at once, then q(w).
+
+    Parameters
+    ----------
+    tolerance
+        Rise of the bound still promised, in nats, at which a search ends.
+    posterior_form
+        What q(w) is at the chosen kernel value: "gaussian" the nearest Gaussian, "laplace" the
+        mode with Gauss-Newton's curvature.
+    rise
+        Rise of the nearest Gaussian's objective, in nats, at which it ends.
+    """
+
+    tolerance: float = 1e-6
+    posterior_form: Literal["laplace", "gaussian"] = "gaussian"
+    rise: float = 1e-3
+
+    def algorithm(self, q: Search) -> Algorithm:
+        """Find the modes and the kernel value, then the nearest Gaussian, or that alone."""
+        if not q.nearest:
+            q = yield Phase(self._chosen(q))
+        if self.posterior_form == "gaussian":
+            q = yield Phase(self._nearest(q))
+        return q
+
+    def _chosen(self, q: Search) -> Algorithm:
+        """Climb to the modes, and choose the kernel value of each class by its evidence."""
+        sums = yield Evaluate(q.request())
+        yield Show(q, self.elbo(q, sums), by_trace=False)
+        bounds, factor = self.bounds(q, sums), self.factor(q, sums)
+        q, shape = replace(q, factor=factor), q.points.shape
+        at = np.einsum(
+            "kcqp,kcq->kcp",
+            np.broadcast_to(factor[:, None], (*shape[:2], *factor.shape[1:])),
+            q.points,
+        )
+        gradient = lower(factor, sums.gradient - q.points, np.full(shape[:2], True))
+        search = BatchedLBFGS.start(
+            at.reshape(-1, shape[-1]),
+            bounds.ravel(),
+            gradient.reshape(-1, shape[-1]),
+            self.tolerance,
+        )
+        best = replace(sums, matrix=np.empty(0))
+        while not search.done.all():
+            active = ~search.done.reshape(shape[:2])
+            moved = lower(factor, search.trial.reshape(shape), active, transposed=True)
+            trial = replace(q, points=np.where(active[..., None], moved, q.points))
+            sums = yield Evaluate(Points(q.features, trial.points, active))
+            value = self.bounds(trial, sums).ravel()
+            gradient = lower(factor, sums.gradient - trial.points, active)
+            after = search.updated(value, gradient.reshape(-1, shape[-1]), self.tolerance)
+            taken = (after.at != search.at).any(axis=1).reshape(shape[:2])
+            search = aligned(after)
+            q = replace(q, points=np.where(taken[..., None], trial.points, q.points))
+            best = replace(best, value=np.where(taken, sums.value, best.value))
+            yield Show(q, self.elbo(q, best), by_trace=False)
+        sums = yield Evaluate(PointsWithCurvature(q.features, q.points, np.full(shape[:2], True)))
+        matrix = unpack(sums.matrix)
+        factor = cholesky(matrix + np.eye(matrix.shape[-1]), "Gauss-Newton's precision")
+        evidence = sums.value - 0.5 * (q.points**2).sum(axis=-1) - 0.5 * log_det(factor)
+        kernel = evidence.argmax(axis=0)
+        precision = factor[kernel, np.arange(kernel.size)]
+        q = replace(q, kernel=kernel, precision=precision, evidence=evidence)
+        yield Show(q, self.elbo(q, sums), by_trace=False)
+        return q
+
+    def _nearest(self, q: Search) -> Algorithm:
+        """Go on to the Gaussian that is nearest to the posterior at the kernel values."""
+        q, gaussian = replace(q, nearest=True), None
+        while True:
+            q, gaussian = yield Save((q, gaussian))
+            if gaussian is None:
+                sums = yield Evaluate(q.request())
+                gaussian = Gaussian.start(q.mean, q.precision, sums)
+            else:
+                ahead, mean, factor = gaussian.trial()
+                trial = Averages(q.features, q.kernel, mean, factor, ~ahead.done)
+                sums = yield Evaluate(trial)
+                after = ahead.updated(mean, factor, sums, self.rise)
+                taken = (after.mean != gaussian.mean).any(axis=1)[:, None, None]
+                points = q.points.copy()
+                points[q.kernel, np.arange(q.kernel.size)] = after.mean
+                q = replace(q, points=points, precision=np.where(taken, factor, q.precision))
+                gaussian = after
+            yield Show(q, float(gaussian.value.sum()), by_trace=False)
+            if gaussian.done.all():
+                return q
+
+
+def lower(
+    factor: FloatArray, vectors: FloatArray, active: BoolArray, transposed: bool = False
+) -> FloatArray:
+    """Return L^-1 v or L'^-1 v for every kernel value and class; [K, P, P], [K, C, P].
+
+    It is 0 for the kernel values at which no class is active, [K, C].
+    """
+    result, some = np.zeros_like(vectors), active.any(axis=1)
+    right = np.swapaxes(vectors[some], -1, -2)
+    if len(right) == 1:
+        solved = solve_lower(factor[some][0], right[0], transposed)[None]
     else:
-        solved = solve_lower(factor, right, transposed)
-    return np.ascontiguousarray(np.swapaxes(solved, -1, -2))
+        solved = solve_lower(factor[some], right, transposed)
+    result[some] = np.swapaxes(solved, -1, -2)
+    return result
 
 
 def warn_of_one_side(observed: Observed) -> None:

@@ -82,16 +82,16 @@ def predict(
     return [Predictions.concat(parts) for parts in found]
 
 
-def feature_effects(posterior: Posterior, rows: FloatArray, c: int = 0) -> FloatArray:
-    """Return what each feature adds to the latent mean of class c, for instances [n, D].
+def feature_effects(posterior: Posterior, rows: FloatArray) -> FloatArray:
+    """Return what each feature adds to the latent mean of the first class, for instances [n, D].
 
     Integrated gradients (Sundararajan, Taly and Yan 2017) from the average instance, whose scaled
     features are 0, to each: (x_d - 0) int_0^1 dm/dx_d(t x) dt. They sum to m(x) - m(0), to the
     error of the midpoint rule with `STEPS` points.
     """
-    features, k = posterior.features, int(posterior.kernel[c])
+    features, k = posterior.features, int(posterior.kernel[0])
     x = features.scaled(rows)
-    weights, first = features.weights[k] * posterior.mean[c], features.n_linear
+    weights, first = features.weights[k] * posterior.mean[0], features.n_linear
     slope = np.zeros(x.shape)
     if features.linear:
         linear = weights[:first]
@@ -112,60 +112,38 @@ def blocks(features: FeatureMap, batch: Batch) -> Iterator[Block]:
     return (Block.of(batch, bags, features) for bags in runs_of(instances_of(batch)))
 
 
-def latent(posterior: Posterior, block: Block, c: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return mean c0 + phi'mu, variance phi'Sigma phi and s of each instance, [n]."""
+def _predict_block(posterior: Posterior, block: Block, c: int, normals: FloatArray) -> Predictions:
     features, k = posterior.features, int(posterior.kernel[c])
     columns, weights = block.columns[features.which[k]], features.weights[k]
-    mean = block.mean + columns @ (weights * posterior.mean[c])
+    mean = block.own(block.mean + columns @ (weights * posterior.mean[c]))
     half = solve_lower(posterior.factor[c], (columns * weights).T)
-    variance = np.einsum("pn,pn->n", half, half)
-    return mean, variance, np.sqrt(1.0 + block.noise(features, k))
-
-
-def _predict_block(posterior: Posterior, block: Block, c: int, normals: FloatArray) -> Predictions:
-    mean, variance, s = map(block.own, latent(posterior, block, c))
-    probability = ndtr(mean / np.sqrt(s**2 + variance))
+    variance = block.own(np.einsum("pn,pn->n", half, half))
+    s = block.own(block.deviation(features, k))
     away = solve_lower(posterior.factor[c], normals.T, transposed=True).T
-    draws = posterior.mean[c] + away
-    bag = bag_probabilities(posterior.features, int(posterior.kernel[c]), block, draws, c)
-    return Predictions(mean, probability, bag)
+    bag = bag_probabilities(features, k, block, posterior.mean[c] + away)
+    return Predictions(mean, ndtr(mean / np.sqrt(s**2 + variance)), bag)
 
 
-def bag_probabilities(
-    features: FeatureMap, k: int, block: Block, draws: FloatArray, c: int = 0
-) -> FloatArray:
-    """Return P(Y_b = 1) (section 3.4) of each bag by draws of class c's w [S, P], [B].
+def bag_probabilities(features: FeatureMap, k: int, block: Block, draws: FloatArray) -> FloatArray:
+    """Return P(Y_b = 1) (section 3.4) of each bag by draws of a class's w [S, P], [B].
 
     Bags are taken a few at a time, and rows within a bag, so that memory stays at some 16 MiB
     in addition to the draws, whatever the number of bags.
     """
     n_bags = block.offsets.size - 1
     probability = np.empty(n_bags)
+    turned = (draws * features.weights[k]).T
     step = max(1, HELD // len(draws))
-    for first in range(0, n_bags, step):
-        bags = slice(first, min(first + step, n_bags))
-        log_negative = negative_bags(features, k, block.part(bags), draws, c)
-        probability[bags] = -np.expm1(log_negative).mean(axis=1)
+    for start in range(0, n_bags, step):
+        bags = slice(start, min(start + step, n_bags))
+        some = block.part(bags)
+        columns, s = some.columns[features.which[k]], some.deviation(features, k)
+        bag = np.repeat(np.arange(some.offsets.size - 1), np.diff(some.offsets))
+        negative = np.zeros((some.offsets.size - 1, len(draws)))  # log P(Y_b = 0 | w)
+        for first in range(0, len(bag), step):
+            rows = slice(first, first + step)
+            t = (some.mean[rows, None] + columns[rows] @ turned) / s[rows, None]
+            names, starts = np.unique(bag[rows], return_index=True)
+            negative[names] += np.add.reduceat(log_ndtr(-t), starts, axis=0)
+        probability[bags] = -np.expm1(negative).mean(axis=1)
     return probability
-
-
-def negative_bags(
-    features: FeatureMap, k: int, block: Block, draws: FloatArray, c: int = 0
-) -> FloatArray:
-    """Return log P(Y_b = 0 | w) of each bag at draws of class c's w [S, P], [B, S].
-
-    Rows are taken a few at a time, so that memory stays at some 8 MiB in addition to the draws
-    and the result.
-    """
-    columns, weights = block.columns[features.which[k]], features.weights[k]
-    s = np.sqrt(1.0 + block.noise(features, k))
-    bag = np.repeat(np.arange(block.offsets.size - 1), np.diff(block.offsets))
-    out = np.zeros((block.offsets.size - 1, len(draws)))
-    turned = (draws * weights).T
-    step = max(1, HELD // len(draws))
-    for first in range(0, len(bag), step):
-        rows = slice(first, first + step)
-        t = (block.mean[rows, None] + columns[rows] @ turned) / s[rows, None]
-        names, starts = np.unique(bag[rows], return_index=True)
-        out[names] += np.add.reduceat(log_ndtr(-t), starts, axis=0)
-    return out

@@ -9,15 +9,13 @@ The witness of the stack sees a partition so, too (`as_witnessed`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vbmodels.bags.bags import UNLABELLED, Bags, Instances, known_of
-from vbmodels.bags.embedding.blocks import ModalityMap
+from vbmodels.bags.embedding.blocks import Scaler
 from vbmodels.bags.embedding.pools import Pools
 from vbmodels.bags.multilabel import (
     FOLDS,
@@ -27,17 +25,13 @@ from vbmodels.bags.multilabel import (
     Products,
     Sample,
     Spread,
-    bag_hash,
-    fold_of_bags,
-    fold_of_groups,
-    instances_of,
-    rows_of,
-    runs_of,
+    fold_of,
+    hash_bags,
 )
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, Memory
 
 
-def united(maps: Sequence[ModalityMap], data: Bags) -> Bags:
+def united(maps: Sequence[Scaler], data: Bags) -> Bags:
     """Return bags with all instances in one modality, those of a bag side by side.
 
     The bags' own features are left out.
@@ -67,7 +61,7 @@ def parted(data: Bags, values: FloatArray) -> tuple[FloatArray, ...]:
     return tuple(np.split(out, ends[:-1]))
 
 
-def table_rows(maps: Sequence[ModalityMap], k: int, rows: FloatArray) -> FloatArray:
+def table_rows(maps: Sequence[Scaler], k: int, rows: FloatArray) -> FloatArray:
     """Return rows [n, D_k] of modality k as rows of the table, [n, sum D + K]."""
     widths = [of.mean.size for of in maps]
     starts = np.concatenate([[0], np.cumsum(widths)])
@@ -77,7 +71,7 @@ def table_rows(maps: Sequence[ModalityMap], k: int, rows: FloatArray) -> FloatAr
     return out
 
 
-def observed(maps: Sequence[ModalityMap], pools: Pools, limit: int) -> Observed:
+def observed(maps: Sequence[Scaler], pools: Pools, limit: int) -> Observed:
     """Return what a Gaussian process needs of the united instances before it starts.
 
     Columns are scaled already: mean 0 and sd 1 are returned for them.
@@ -117,7 +111,7 @@ class ViewCache(Memory[Batch]):
 
     def view(
         self,
-        maps: tuple[ModalityMap, ...],
+        maps: tuple[Scaler, ...],
         data: Bags,
         view: str,
         shares: tuple[float, float] = (1.0, 1.0),
@@ -135,9 +129,7 @@ class ViewCache(Memory[Batch]):
 CACHE = ViewCache()
 
 
-def _seen(
-    maps: tuple[ModalityMap, ...], data: Bags, view: str, shares: tuple[float, float]
-) -> Batch:
+def _seen(maps: tuple[Scaler, ...], data: Bags, view: str, shares: tuple[float, float]) -> Batch:
     # Other bags than ``data``, which would never be given up otherwise.
     bags = replace(data) if len(maps) == 1 else united(maps, data)
     if view == "some":
@@ -151,26 +143,10 @@ def _seen(
 def _drawn(data: Bags, shares: tuple[float, float]) -> BoolArray:
     """Say which labelled bags of one modality are of a share of either label, by their hash."""
     share = np.where(data.label == 1, shares[1], shares[0])
-    below = _hashed(data, bag_hash).astype(np.float64) < share * 2.0**64
+    below = hash_bags(data).astype(np.float64) < share * 2.0**64
     return np.asarray(below & (data.label != UNLABELLED), dtype=np.bool_)
 
 
-def fold_of(data: Bags) -> IntArray:
-    """Return the fold of each bag of one modality, [B]; that of its group, where it has one."""
-    if data.group.size:
-        return fold_of_groups(data.group)
-    return _hashed(data, fold_of_bags).astype(np.int64)
-
-
-def _hashed(data: Bags, by: Callable[[FloatArray, IntArray], NDArray[Any]]) -> NDArray[Any]:
-    """Return what a hash of a bag's rows and offsets says of each bag, [B]."""
-    found = [np.zeros(0, np.int64)]
-    for part in runs_of(instances_of(data)):
-        offsets = data.modalities[0].offsets[part.start : part.stop + 1]
-        found.append(by(rows_of(data, part), offsets - offsets[0]))
-    return np.concatenate(found[1:] or found)
-
-
-def as_witnessed(maps: tuple[ModalityMap, ...], data: Bags) -> Bags:
+def as_witnessed(maps: tuple[Scaler, ...], data: Bags) -> Bags:
     """Return bags as the witness sees them: their instances in one modality."""
     return data if len(maps) == 1 else united(maps, data)

@@ -3,7 +3,7 @@
     P(y = 1) = w_1 P_embedding + w_2 P_witness + w_3 P_vMMIC + w_4 P_base,   w ~ Dirichlet(1.2)
 
 The embedding (`embedding`) says which bags are positive; the witness, a Gaussian process of
-instances (`mil_gp.fit`), says which instances would make them so; the base rate keeps the others
+instances (`mil_gp.model`), says which instances would make them so; the base rate keeps the others
 honest where there is nothing to learn. The weights are those with the highest probability of
 labels that a member has not seen (`core.optimise.stacked`): the embedding's by EP's leave-one-out,
 the witness's by folds of bags, each at the kernel value that its other bags choose, the base rate's
@@ -32,31 +32,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 
 from vbmodels.bags.bags import Bags
-from vbmodels.bags.embedding.blocks import ModalityMap
-from vbmodels.bags.embedding.model import Asking, Embedding, EmbeddingModel, Sites
+from vbmodels.bags.embedding.blocks import Scaler
+from vbmodels.bags.embedding.ep import Sites
+from vbmodels.bags.embedding.model import Asking, Embedding, EmbeddingModel
 from vbmodels.bags.embedding.pools import Pools
-from vbmodels.bags.mil_gp.fit import DirectGP
 from vbmodels.bags.mil_gp.gaussian import Averages
-from vbmodels.bags.mil_gp.known import with_known_instances
-from vbmodels.bags.mil_gp.likelihood import Points
-from vbmodels.bags.mil_gp.model import Search, at_mean, at_values, near
+from vbmodels.bags.mil_gp.likelihood import Points, with_known_instances
+from vbmodels.bags.mil_gp.model import DirectGP, Search, at_mean, at_values, near
+from vbmodels.bags.mil_gp.model import Posterior as GPPosterior
 from vbmodels.bags.mil_gp.predict import predict
-from vbmodels.bags.multilabel import FOLDS, Observed, fold_of_groups
+from vbmodels.bags.multilabel import FOLDS, Observed, fold_of, fold_of_groups
 from vbmodels.bags.stack import primary
-from vbmodels.bags.stack.modalities import CACHE, as_witnessed, fold_of
+from vbmodels.bags.stack.modalities import CACHE, as_witnessed
 from vbmodels.bags.stack.modalities import observed as united_observed
 from vbmodels.bags.vmmic.model import Collapsed, CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import Posterior
-from vbmodels.core.algorithm import Algorithm, Phase, Show, within
-from vbmodels.core.cavi import evaluate
+from vbmodels.core.algorithm import Algorithm, Phase, Show, Sweep, within
 from vbmodels.core.optimise import objective, stacked
-from vbmodels.core.state import FloatArray, IntArray, State, Stats
+from vbmodels.core.state import FloatArray, IntArray, State, Stats, aligned
 
 POOLED, INSTANCES, PRIMARY, BASE = "pooled features", "instances", "primary instances", "base rate"
 MEMBERS = (POOLED, INSTANCES, PRIMARY, BASE)
@@ -212,7 +212,7 @@ class Witness(State, kind="bags/stack.Witness"):
 
     asked: Points | Averages | Search
     view: str
-    maps: tuple[ModalityMap, ...]
+    maps: tuple[Scaler, ...]
     shares: tuple[float, float]
 
     def sums(self, batch: Bags, local: Any) -> Any:
@@ -355,12 +355,6 @@ class AutoModel:
         """Return the objective of the weights."""
         return weighed(log_densities(stats))[1]
 
-    def global_step(self, q: Auto, stats: MemberStats) -> Auto:
-        """Return ``q`` with the weights that are best for the labels' probabilities."""
-        weights = np.zeros(len(MEMBERS))
-        weights[present(q)] = weighed(log_densities(stats))[0]
-        return replace(q, weights=weights)
-
     def algorithm(self, q: Auto) -> Algorithm:
         """Fit the members one after another, then weigh them."""
         if q.witness is not None:
@@ -380,15 +374,16 @@ class AutoModel:
         That is where the modes without some folds have little weight, or the objective of the
         weights is below ``value``, that of the others.
         """
-        maps, doing = q.embedding.map.modalities, "vMMIC was being fitted"
-        fitting = primary.find_modes(self.vmmic, start, maps)
-        modes = yield replace(fitting, doing=doing)
+        maps, doing = q.embedding.map.scalers, "vMMIC was being fitted"
+        finding = [self.vmmic.mode(start) for _ in range(primary.SCREENED)]
+        modes = yield replace(primary.fit_together(finding, maps), doing=doing)
         some = tuple(map(self.vmmic.posterior, modes))
         trial = replace(q, vmmic=some[0], vmmic_folds=some)
         trial, _ = yield Phase(self._weigh(trial, shown=False), doing)
         if trial.weights[MEMBERS.index(PRIMARY)] >= LEAST:
-            fitting = primary.fit_all(self.vmmic, start, modes, maps)
-            fits = yield replace(fitting, doing=doing)
+            fitting = list(map(self.vmmic.gaussians, modes))
+            fitting += [self.vmmic.algorithm(start) for _ in range(FOLDS + 1 - len(modes))]
+            fits = yield replace(primary.fit_together(fitting, maps), doing=doing)
             *folds, whole = map(self.vmmic.posterior, fits)
             trial = replace(q, vmmic=whole, vmmic_folds=tuple(folds))
             trial, found = yield Phase(self._weigh(trial), doing)
@@ -407,9 +402,10 @@ class AutoModel:
             )
             points = chosen.points[chosen.kernel]
             start = replace(at_values(chosen, chosen.kernel, 1), points=points)
-        found = yield self._fitted(q, start)
+        doing, seen = "the witness was being fitted", self._seen_by(q, "all")
+        found = yield Phase(within(self.witness.algorithm(start), seen), doing)
         if q.untried is not None and self._moved(q.untried, found):
-            found = yield self._fitted(q, q.untried)
+            found = yield Phase(within(self.witness.algorithm(q.untried), seen), doing)
             q = replace(q, searched=q.embedding.map.n_bags)
         start = self._without_folds(q, found)
         tolerance = PROMISED if start.features.n_kernels > 1 else self.witness.tolerance
@@ -420,23 +416,18 @@ class AutoModel:
         )
         return replace(q, witness=found, folds=folds, untried=None)
 
-    def _fitted(self, q: Auto, start: Search) -> Phase:
-        """Return the phase that fits the witness to all bags."""
-        fitting = within(self.witness.algorithm(start), self._seen_by(q, "all"))
-        return Phase(fitting, "the witness was being fitted")
-
     def _seen_by(self, q: Auto, view: str) -> Callable[[Any], Witness]:
         """Return what makes of what the witness asks what is sent to partitions."""
-        maps = q.embedding.map.modalities
-        return lambda asked: Witness(asked, view, maps, q.shares)
+        return partial(Witness, view=view, maps=q.embedding.map.scalers, shares=q.shares)
 
     def _weigh(self, q: Auto, shown: bool = True) -> Algorithm:
         """Weigh the members by the labels' probabilities without each bag; add the objective."""
-        q, stats, elbo = yield from evaluate(self, q)
-        q = self.global_step(q, stats)
+        q, weights = aligned(q), np.zeros(len(MEMBERS))
+        weights[present(q)], value = weighed(log_densities((yield Sweep(q))))
+        q = replace(q, weights=weights)
         if shown:
-            yield Show(q, elbo, by_trace=False)
-        return q, elbo
+            yield Show(q, value, by_trace=False)
+        return q, value
 
     def _moved(self, untried: Search, found: Search) -> bool:
         """Whether the best of the kernel values tried has neighbours that were not."""
@@ -467,42 +458,39 @@ class AutoModel:
 
     def _left_out(self, q: Auto, batch: Bags, local: Sites | LeftOut) -> LeftOut:
         """Return what the members say of the labels of a partition without each bag."""
+        known = batch.labelled()
         if not isinstance(local, LeftOut):
-            return LeftOut(local, self._by_two(q, batch, local), np.empty(0))
+            of_members = [self.embedding.left_out(q.embedding, batch, local)]
+            if q.witness is not None and q.folds is not None:
+                seen = as_witnessed(q.embedding.map.scalers, known)
+                folds = self.witness.posterior(q.folds)
+                of_members.append(_log_chance(left_out(folds, seen), known))
+            return LeftOut(local, np.column_stack(of_members), np.empty(0))
         if q.vmmic is None:
             return replace(local, vmmic=np.empty(0))
         if not q.vmmic_folds:
             return local
-        known = batch.labelled()
-        fold = fold_of(as_witnessed(q.embedding.map.modalities, known))
-        chance = np.clip(primary.left_out(q.vmmic_folds, known, fold), SURE, 1.0 - SURE)
-        return replace(local, vmmic=np.log(np.where(known.label == 1, chance, 1.0 - chance)))
+        fold = fold_of(as_witnessed(q.embedding.map.scalers, known))
+        chance = primary.left_out(q.vmmic_folds, known, fold)
+        return replace(local, vmmic=_log_chance(chance, known))
 
-    def _by_two(self, q: Auto, batch: Bags, sites: Sites) -> FloatArray:
-        """Return the log probabilities of embedding and witness, [n, 2] or [n, 1]."""
-        embedding = self.embedding.left_out(q.embedding, batch, sites)
-        if q.witness is None:
-            return embedding[:, None]
-        known = as_witnessed(q.embedding.map.modalities, batch.labelled())
-        chance = np.zeros(known.n_bags)
-        fold = fold_of(known)
-        if q.folds is None:
-            raise ValueError("expected the witness to be fitted before it is weighed")
-        posterior = self.witness.posterior(q.folds)
-        for f in range(FOLDS):
-            held = np.flatnonzero(fold == f)
-            if held.size:
-                own = replace(
-                    posterior,
-                    kernel=posterior.kernel[[f]],
-                    mean=posterior.mean[[f]],
-                    factor=posterior.factor[[f]],
-                )
-                said = predict(own, known.take(held), points=POINTS)[0]
-                chance[held] = said.bag_probability
-        chance = np.clip(chance, SURE, 1.0 - SURE)
-        witness = np.log(np.where(known.label == 1, chance, 1.0 - chance))
-        return np.column_stack([embedding, witness])
+
+def _log_chance(chance: FloatArray, known: Bags) -> FloatArray:
+    """Return the log probabilities of labels, [n], by P(y = 1)."""
+    chance = np.clip(chance, SURE, 1.0 - SURE)
+    return np.log(np.where(known.label == 1, chance, 1.0 - chance))
+
+
+def left_out(folds: GPPosterior, seen: Bags) -> FloatArray:
+    """Return P(y = 1) of bags by the class that is without their fold, [B]."""
+    chance, fold = np.zeros(seen.n_bags), fold_of(seen)
+    for f in range(FOLDS):
+        held = np.flatnonzero(fold == f)
+        if held.size:
+            kernel, mean, factor = folds.kernel[[f]], folds.mean[[f]], folds.factor[[f]]
+            own = replace(folds, kernel=kernel, mean=mean, factor=factor)
+            chance[held] = predict(own, seen.take(held), points=POINTS)[0].bag_probability
+    return chance
 
 
 def log_densities(stats: MemberStats) -> FloatArray:

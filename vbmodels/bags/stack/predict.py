@@ -85,7 +85,7 @@ def instance_effects(
         scaling = q.vmmic.scaling
         for k, (one, own) in enumerate(zip(data.modalities, rows, strict=True)):
             z = (one.features[own] - scaling.means[k]) / scaling.scales[k]
-            out.append(z * mean[scaling.layout.plain.gate_slopes(k)])
+            out.append(z * mean[scaling.layout.plain.gate_slopes[k]])
         return out
     if q.witness is None:
         raise ValueError("expected a member of instances, found none")

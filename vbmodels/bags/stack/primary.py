@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from vbmodels.bags.bags import Bags
-from vbmodels.bags.embedding.blocks import ModalityMap
+from vbmodels.bags.embedding.blocks import Scaler
 from vbmodels.bags.embedding.pools import Pools
-from vbmodels.bags.multilabel import FOLDS, Spread
-from vbmodels.bags.stack.modalities import as_witnessed, fold_of
-from vbmodels.bags.vmmic.layout import CONSTANT, Scaling
-from vbmodels.bags.vmmic.mode import Points, Sums
+from vbmodels.bags.multilabel import FOLDS, fold_of
+from vbmodels.bags.stack.modalities import as_witnessed
+from vbmodels.bags.vmmic.layout import Scaling, scale_of
+from vbmodels.bags.vmmic.likelihood import Points, Sums
 from vbmodels.bags.vmmic.model import Collapsed, CollapsedVMMIC
 from vbmodels.bags.vmmic.posterior import Posterior, predict
 from vbmodels.core.algorithm import Algorithm, Phase
@@ -53,7 +54,7 @@ class Trials(State, kind="bags/stack.Trials"):
 
     fits: tuple[int, ...]
     points: tuple[Points, ...]
-    maps: tuple[ModalityMap, ...]
+    maps: tuple[Scaler, ...]
 
     def sums(self, batch: Bags, local: Any) -> TrialSums:
         """Evaluate the fits at their points, each on the bags that it may see."""
@@ -74,7 +75,7 @@ class TrialSums(Stats, kind="bags/stack.TrialSums"):
 PARTS: Memory[tuple[Bags, ...]] = Memory()
 
 
-def parts_of(data: Bags, maps: tuple[ModalityMap, ...]) -> tuple[Bags, ...]:
+def parts_of(data: Bags, maps: tuple[Scaler, ...]) -> tuple[Bags, ...]:
     """Return the labelled bags of each fold, from memory where they are."""
 
     def cut() -> tuple[Bags, ...]:
@@ -92,40 +93,21 @@ def start(model: CollapsedVMMIC, pools: Pools, seed: int) -> Collapsed | None:
     few = pools.n_bags < LEAST_BAGS or not pools.counts.all()
     if few or texts or not 0 < count <= MOST_FEATURES:
         return None
-    means, scales = zip(*(_scale(pool.rows) for pool in pools.modalities), strict=True)
-    scaling = Scaling(means, scales, *_scale(pools.own))
+    spreads = [*(pool.rows for pool in pools.modalities), pools.own]
+    means = [of.mean for of in spreads]
+    scales = [scale_of(of.mean, of.deviation / max(of.count, 1.0)) for of in spreads]
+    scaling = Scaling(tuple(means[:-1]), tuple(scales[:-1]), means[-1], scales[-1])
     both = pools.n_bags < model.both_starts_below * scaling.layout.dim
     return Collapsed(scaling, seed, both)
 
 
-def _scale(of: Spread) -> tuple[FloatArray, FloatArray]:
-    """Return means and standard deviations of features; a constant one is only centred."""
-    variance = of.deviation / max(of.count, 1.0)
-    constant = variance <= CONSTANT * (variance + of.mean**2)
-    return of.mean, np.sqrt(np.where(constant, 1.0, variance))
+def fit_together(algorithms: Sequence[Algorithm], maps: tuple[Scaler, ...]) -> Phase:
+    """Return the phase of the fits without each fold, and after these of that to all bags."""
 
-
-def find_modes(model: CollapsedVMMIC, begins: Collapsed, maps: tuple[ModalityMap, ...]) -> Phase:
-    """Return the phase that finds the modes without each of the first folds."""
-    return _together([model.mode(begins) for _ in range(SCREENED)], maps)
-
-
-def fit_all(
-    model: CollapsedVMMIC,
-    begins: Collapsed,
-    modes: Sequence[Collapsed],
-    maps: tuple[ModalityMap, ...],
-) -> Phase:
-    """Return the phase of the fits without each fold, the first from their modes, and of all."""
-    rest = [model.algorithm(begins) for _ in range(FOLDS + 1 - len(modes))]
-    return _together([*map(model.gaussians, modes), *rest], maps)
-
-
-def _together(algorithms: Sequence[Algorithm], maps: tuple[ModalityMap, ...]) -> Phase:
     def join(asked: dict[int, Points]) -> Trials:
         return Trials(tuple(asked), tuple(asked.values()), maps)
 
-    return together(algorithms, join, lambda sums: sums.fits)
+    return together(algorithms, join, attrgetter("fits"))
 
 
 def left_out(folds: tuple[Posterior, ...], data: Bags, fold: IntArray) -> FloatArray:

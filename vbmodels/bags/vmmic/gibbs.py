@@ -27,11 +27,9 @@ from scipy.special import expit, log_ndtr
 
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.vmmic import likelihood_kernels as kernels
-from vbmodels.bags.vmmic.design import Rows
 from vbmodels.bags.vmmic.layout import Observed, Scaling
-from vbmodels.bags.vmmic.local import log_odds
+from vbmodels.bags.vmmic.local import Rows, log_odds
 from vbmodels.bags.vmmic.mean_field import FIXED
-from vbmodels.bags.vmmic.mode import refuse_hopeless
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.algorithm import Algorithm
 from vbmodels.core.cavi import draw
@@ -150,7 +148,7 @@ class GibbsVMMIC:
         """Start every chain near 0."""
         scaling = observed.scaling(self.standardise)
         layout = scaling.layout
-        refuse_hopeless(observed.positive, observed.bags, layout)
+        observed.refuse_hopeless()
         return Chains(
             scaling=scaling,
             t=self.start_sd * rng.standard_normal((self.chains, layout.dim)),
@@ -192,7 +190,7 @@ class GibbsVMMIC:
             precision = np.diag(prior[theta]) + stats.outer[c]
             t[c, theta] = _draw(precision, stats.label[c], rng)
             for k, gram in enumerate(q.grams):
-                part = layout.gate(k)
+                part = layout.gates[k]
                 t[c, part] = _draw(np.diag(prior[part]) + gram, stats.latent[k][c], rng)
         sampled = q.kept
         if self.schedule.slot(q.sweep) is not None:
@@ -237,8 +235,8 @@ def _truncated(
 def _linear(rows: Rows, t: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     layout = rows.scaling.layout
     x = rows.features(k)
-    gate = t[layout.gate(k)]
-    return x, gate[0] + x @ gate[1:], x @ t[layout.slopes(k)]
+    gate = t[layout.gates[k]]
+    return x, gate[0] + x @ gate[1:], x @ t[layout.slopes[k]]
 
 
 def _draw_indicators(

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate, pairwise, starmap
 
 import numpy as np
 
-from vbmodels.bags.bags import Bags
+from vbmodels.bags.bags import Bags, few_bags
 from vbmodels.core.linalg import Moments
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 
 CONSTANT = 1e-18
 """A feature whose variance is at most this share of its mean square is constant."""
+
+
+class FewBags(UserWarning):
+    """There are about as many features as bags: expect little of the fit."""
 
 
 @dataclass(frozen=True)
@@ -57,47 +63,42 @@ class Layout:
         """The coordinates before features were turned."""
         return Layout(self.own, self.widths or self.features)
 
-    @property
+    @cached_property
     def own_slopes(self) -> slice:
         """The place of w."""
         return slice(1, 1 + self.own)
 
-    def slopes(self, k: int) -> slice:
-        """The place of beta_k."""
-        return slice(1 + self.own + self._before[k], 1 + self.own + self._before[k + 1])
-
-    def gate(self, k: int) -> slice:
-        """The place of (a_k, b_k), the intercept first."""
-        return slice(self.n_theta + k + self._before[k], self.n_theta + k + 1 + self._before[k + 1])
+    @cached_property
+    def slopes(self) -> tuple[slice, ...]:
+        """The places of the beta_k."""
+        return tuple(starmap(slice, pairwise(accumulate(self.features, initial=1 + self.own))))
 
     @cached_property
-    def _before(self) -> list[int]:
-        """Features of the modalities before each, and of all."""
-        return [sum(self.features[:k]) for k in range(len(self.features) + 1)]
+    def gates(self) -> tuple[slice, ...]:
+        """The places of the (a_k, b_k), the intercept first."""
+        widths = [1 + d for d in self.features]
+        return tuple(starmap(slice, pairwise(accumulate(widths, initial=self.n_theta))))
 
-    def gate_slopes(self, k: int) -> slice:
-        """The place of b_k."""
-        gate = self.gate(k)
-        return slice(gate.start + 1, gate.stop)
+    @cached_property
+    def gate_slopes(self) -> tuple[slice, ...]:
+        """The places of the b_k."""
+        return tuple(slice(gate.start + 1, gate.stop) for gate in self.gates)
 
     @cached_property
     def slope_blocks(self) -> tuple[slice, ...]:
         """Blocks of slopes, each with a prior scale of its own: w (if any), beta_k, b_k."""
-        own = (self.own_slopes,) if self.own else ()
-        modalities = range(len(self.features))
-        blocks = (*map(self.slopes, modalities), *map(self.gate_slopes, modalities))
-        return own + tuple(block for block in blocks if block.stop > block.start)
+        blocks = (self.own_slopes, *self.slopes, *self.gate_slopes)
+        return tuple(block for block in blocks if block.stop > block.start)
 
     @cached_property
-    def block_widths(self) -> FloatArray:
-        """Features behind each of `slope_blocks`, by which their priors go, [blocks]."""
-        blocks = self.plain.slope_blocks
-        return np.array([float(block.stop - block.start) for block in blocks])
+    def block_sizes(self) -> FloatArray:
+        """Coordinates of each of `slope_blocks`, [blocks]; their priors go by those of `plain`."""
+        return np.array([float(block.stop - block.start) for block in self.slope_blocks])
 
     @cached_property
     def intercepts(self) -> IntArray:
         """Where alpha and the a_k stand."""
-        return np.array([0, *(self.gate(k).start for k in range(len(self.features)))])
+        return np.array([0, *(gate.start for gate in self.gates)])
 
 
 @dataclass(frozen=True)
@@ -138,13 +139,9 @@ class Scaling(State, kind="bags/vmmic.Scaling"):
         back[plain.intercepts, turned.intercepts] = 1.0
         back[plain.own_slopes, turned.own_slopes] = np.eye(plain.own)
         for k, v in enumerate(self.turns):
-            back[plain.slopes(k), turned.slopes(k)] = v
-            back[plain.gate_slopes(k), turned.gate_slopes(k)] = v
+            back[plain.slopes[k], turned.slopes[k]] = v
+            back[plain.gate_slopes[k], turned.gate_slopes[k]] = v
         return back
-
-    def own(self, data: Bags) -> FloatArray:
-        """Return the bags' own features, scaled, [B, F]."""
-        return (data.bag_features - self.own_mean) / self.own_scale
 
     def change(self, after: Scaling) -> FloatArray:
         """Return A with t' = A t: the same regressions on features scaled as ``after``.
@@ -159,8 +156,8 @@ class Scaling(State, kind="bags/vmmic.Scaling"):
         ]
         for k in range(len(layout.features)):
             scales = self.means[k], self.scales[k], after.means[k], after.scales[k]
-            blocks.append((layout.slopes(k), 0, *scales))
-            blocks.append((layout.gate_slopes(k), layout.gate(k).start, *scales))
+            blocks.append((layout.slopes[k], 0, *scales))
+            blocks.append((layout.gate_slopes[k], layout.gates[k].start, *scales))
         for block, intercept, mean, scale, new_mean, new_scale in blocks:
             change[block, block] = np.diag(new_scale / scale)
             change[intercept, block] = (new_mean - mean) / scale
@@ -206,6 +203,17 @@ class Observed(Stats, kind="bags/vmmic.Observed"):
         own_mean, own_scale = _scale(self.own, standardise)
         return Scaling(means, scales, own_mean, own_scale)
 
+    def refuse_hopeless(self) -> None:
+        """Refuse bags of one class, and warn where features are about as many as bags."""
+        if not 0.0 < self.positive < self.bags:
+            raise ValueError(
+                "expected positive and negative bags, got "
+                f"{self.positive:.0f} positive of {self.bags:.0f} with a label"
+            )
+        features = sum(m.mean.size for m in (self.own, *self.instances))
+        if few := few_bags(self.bags, features):
+            warnings.warn(few, FewBags, stacklevel=3)
+
     def turned(self, scaling: Scaling, share: float, least: int = 1) -> Scaling:
         """Turn modalities with as many features as there are bags, and ``least``, or more.
 
@@ -242,9 +250,13 @@ def _scale(moments: Moments, standardise: bool) -> tuple[FloatArray, FloatArray]
     mean = moments.mean
     if not standardise or moments.weight == 0.0:
         return np.zeros(len(mean)), np.ones(len(mean))
-    variance = np.diag(moments.scatter) / moments.weight
+    return mean, scale_of(mean, np.diag(moments.scatter) / moments.weight)
+
+
+def scale_of(mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return the standard deviations of features; 1 of a constant one, which is only centred."""
     constant = variance <= CONSTANT * (variance + mean**2)
-    return mean, np.sqrt(np.where(constant, 1.0, variance))
+    return np.sqrt(np.where(constant, 1.0, variance))
 
 
 def _gram(moments: Moments, mean: FloatArray, scale: FloatArray) -> FloatArray:

@@ -24,8 +24,9 @@ from vbmodels.bags.bags import Bags
 from vbmodels.bags.vmmic import likelihood_kernels as kernels
 from vbmodels.bags.vmmic.layout import Scaling
 from vbmodels.core import normal_kernels
+from vbmodels.core.linalg import pack
 from vbmodels.core.special import inverse_mills
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import FloatArray, State, Stats
 
 Terms = tuple[FloatArray, FloatArray, FloatArray]
 """(pi, phi(eta), s) of some instances."""
@@ -75,18 +76,7 @@ class Weights:
     modalities: tuple[Folded, ...]
 
 
-def fold(t: FloatArray, scaling: Scaling, k: int) -> Folded:
-    """Return what ``t`` weighs unscaled features of modality ``k`` with."""
-    layout = scaling.layout
-    intercept, *_ = gate = t[layout.gate(k)]
-    b, beta = gate[1:], t[layout.slopes(k)]
-    if scaling.turns:
-        b, beta = scaling.turns[k] @ b, scaling.turns[k] @ beta
-    b, beta = b / scaling.scales[k], beta / scaling.scales[k]
-    mean = scaling.means[k]
-    return Folded(b, float(intercept - mean @ b), beta, float(-(mean @ beta)))
-
-
+@dataclass(frozen=True)
 class Likelihood:
     """The collapsed likelihood of one partition's labelled bags.
 
@@ -96,9 +86,7 @@ class Likelihood:
         Means and scales of the features.
     """
 
-    def __init__(self, scaling: Scaling) -> None:
-        self.scaling = scaling
-        self.layout = scaling.layout
+    scaling: Scaling
 
     def predictor(self, t: FloatArray, data: Bags) -> FloatArray:
         """Return z, the probit score of every bag, [B]."""
@@ -108,20 +96,17 @@ class Likelihood:
             z[first:last] = mean / np.sqrt(1.0 + var)
         return z
 
-    def value(self, t: FloatArray, data: Bags) -> float:
-        """Return log p(y | t)."""
-        return float(log_ndtr(data.sign * self.predictor(t, data)).sum())
-
     def evaluate(self, t: FloatArray, data: Bags) -> Evaluation:
         """Return log p(y | t), its gradient and its Fisher information.
 
         With J_i = dz_i/dt, h = phi/Phi: g = sum J_i s_i h(s_i z_i), s = 2y - 1, and
         H = sum w_i J_i J_i', w = h(z) h(-z).
         """
-        layout = self.layout
+        scaling, layout = self.scaling, self.scaling.layout
         value, gradient = 0.0, np.zeros(layout.dim)
         information = np.zeros((layout.dim, layout.dim))
-        sign, bag_features, weights = data.sign, self.scaling.own(data), self.weights(t)
+        sign, weights = data.sign, self.weights(t)
+        bag_features = (data.bag_features - scaling.own_mean) / scaling.own_scale
         for first, last in chunks(data):
             mean, var, terms = self.moments(weights, data, first, last)
             shrink = 1.0 / np.sqrt(1.0 + var)
@@ -142,12 +127,17 @@ class Likelihood:
 
     def weights(self, t: FloatArray) -> Weights:
         """Return what ``t`` weighs features as they are with."""
-        slopes = t[self.layout.own_slopes] / self.scaling.own_scale
-        return Weights(
-            float(t[0] - self.scaling.own_mean @ slopes),
-            slopes,
-            tuple(fold(t, self.scaling, k) for k in range(len(self.layout.features))),
-        )
+        scaling, layout = self.scaling, self.scaling.layout
+        slopes = t[layout.own_slopes] / scaling.own_scale
+        modalities = []
+        for k, (mean, scale) in enumerate(zip(scaling.means, scaling.scales, strict=True)):
+            intercept, *_ = gate = t[layout.gates[k]]
+            b, beta = gate[1:], t[layout.slopes[k]]
+            if scaling.turns:
+                b, beta = scaling.turns[k] @ b, scaling.turns[k] @ beta
+            b, beta = b / scale, beta / scale
+            modalities.append(Folded(b, float(intercept - mean @ b), beta, float(-(mean @ beta))))
+        return Weights(float(t[0] - scaling.own_mean @ slopes), slopes, tuple(modalities))
 
     def moments(
         self, weights: Weights, data: Bags, first: int, last: int
@@ -179,8 +169,8 @@ class Likelihood:
     ) -> None:
         for k, part in enumerate(data.modalities):
             centre, inverse = self.scaling.means[k], 1.0 / self.scaling.scales[k]
-            slopes = to_slopes = jacobian[:, self.layout.slopes(k)]
-            gates = to_gates = jacobian[:, self.layout.gate(k)]
+            slopes = to_slopes = jacobian[:, self.scaling.layout.slopes[k]]
+            gates = to_gates = jacobian[:, self.scaling.layout.gates[k]]
             if self.scaling.turns:
                 slopes = np.empty((last - first, centre.size))
                 gates = np.empty((last - first, 1 + centre.size))
@@ -200,3 +190,52 @@ class Likelihood:
                 to_slopes[:] = slopes @ self.scaling.turns[k]
                 to_gates[:, 0] = gates[:, 0]
                 to_gates[:, 1:] = gates[:, 1:] @ self.scaling.turns[k]
+
+
+@dataclass(frozen=True)
+class Sums(Stats, kind="bags/vmmic.Sums"):
+    """What a partition returns for points [C, M, dim]: C components with M points each.
+
+    Attributes
+    ----------
+    value
+        log p(y | t) at each point, [C, M].
+    gradient
+        Summed over the points of a component, [C, dim]; [C, 0] where only values are requested.
+    information
+        The same of the Fisher information, packed, [C, dim (dim + 1) / 2].
+    """
+
+    value: FloatArray
+    gradient: FloatArray
+    information: FloatArray
+
+
+@dataclass(frozen=True)
+class Points(State, kind="bags/vmmic.Points"):
+    """Points [C, M, dim] at which C components' likelihood is evaluated.
+
+    ``gradient``: with gradient and information, summed over the points of a component.
+    """
+
+    scaling: Scaling
+    points: FloatArray
+    gradient: bool = True
+
+    def sums(self, batch: Bags) -> Sums:
+        """Evaluate the likelihood of a partition's labelled bags."""
+        likelihood, data = Likelihood(self.scaling), batch.labelled()
+        if not self.gradient:
+            scores = [[likelihood.predictor(t, data) for t in ts] for ts in self.points]
+            value = np.array([[log_ndtr(data.sign * z).sum() for z in each] for each in scores])
+            nothing = np.empty((len(self.points), 0))
+            return Sums(value, nothing, nothing)
+        evaluations = [[likelihood.evaluate(t, data) for t in ts] for ts in self.points]
+        return Sums(
+            value=np.array([[e.value for e in row] for row in evaluations]),
+            gradient=np.array([np.sum([e.gradient for e in row], axis=0) for row in evaluations]),
+            # Its upper triangle: a likelihood's information is symmetric but for rounding.
+            information=np.array(
+                [np.sum([pack(e.information.T) for e in row], axis=0) for row in evaluations]
+            ),
+        )

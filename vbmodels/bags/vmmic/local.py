@@ -20,10 +20,44 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr
 
-from vbmodels.bags.vmmic.design import Rows
+from vbmodels.bags.bags import Bags
+from vbmodels.bags.vmmic import likelihood_kernels as kernels
+from vbmodels.bags.vmmic.layout import Scaling
 from vbmodels.core.normal_kernels import log_cdf_and_mills
 from vbmodels.core.special import inverse_mills
 from vbmodels.core.state import FloatArray, State, Stats
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A partition's labelled bags on the scale of the model."""
+
+    data: Bags
+    scaling: Scaling
+
+    @classmethod
+    def of(cls, batch: Bags, scaling: Scaling) -> Rows:
+        """Take the labelled bags."""
+        return cls(batch.labelled(), scaling)
+
+    def features(self, k: int) -> FloatArray:
+        """Return the scaled features of modality ``k``, [N_k, D_k]."""
+        features, centre = self.data.modalities[k].features, self.scaling.means[k]
+        scaled = np.empty(features.shape)
+        kernels.scaled(features, 0, centre, 1.0 / self.scaling.scales[k], scaled)
+        return scaled
+
+    def design(self, primary: tuple[FloatArray, ...]) -> FloatArray:
+        """Return r_i = e_alpha + f_i + sum_j p_ij phi_ij, [B, dim theta]; section 2.2.1."""
+        scaling, n_bags = self.scaling, self.data.n_bags
+        r = np.zeros((n_bags, scaling.layout.n_theta))
+        r[:, 0] = 1.0
+        own = self.data.bag_features - scaling.own_mean
+        r[:, scaling.layout.own_slopes] = own / scaling.own_scale
+        for k, (part, p) in enumerate(zip(self.data.modalities, primary, strict=True)):
+            totals = r[:, scaling.layout.slopes[k]]
+            kernels.bag_totals(self.features(k), part.offsets, 0, n_bags, p, totals)
+        return r
 
 
 @dataclass(frozen=True)
@@ -88,12 +122,28 @@ class Tails:
 
 
 @dataclass(frozen=True)
-class Globals:
-    """What a sweep needs of the global factors: m and V of theta, (a, b) of each modality."""
+class MeanField(State, kind="bags/vmmic.MeanField"):
+    """The global factors.
 
+    Attributes
+    ----------
+    mean, covariance
+        Of q(theta), [T] and [T, T].
+    gate_means, gate_covariances
+        Of q(a_k, b_k), [1 + D_k] and [1 + D_k, 1 + D_k].
+    grams
+        sum (1, x)(1, x)' over the scaled instances of each modality.
+    started
+        Whether the means are those to start at; else the mode is sought first.
+    """
+
+    scaling: Scaling
     mean: FloatArray
     covariance: FloatArray
-    gates: tuple[FloatArray, ...]
+    gate_means: tuple[FloatArray, ...]
+    gate_covariances: tuple[FloatArray, ...]
+    grams: tuple[FloatArray, ...]
+    started: bool = True
 
 
 def log_odds(eta: FloatArray) -> FloatArray:
@@ -101,21 +151,21 @@ def log_odds(eta: FloatArray) -> FloatArray:
     return np.asarray(log_ndtr(eta) - log_ndtr(-eta))
 
 
-def sweep(rows: Rows, q: Globals, before: Local | None) -> Local:
+def sweep(rows: Rows, q: MeanField, before: Local | None) -> Local:
     """Update q(y*), then q(U, delta) instance by instance, then q(y*) again."""
     primary = start(rows, q) if before is None else before.primary
     primary, centre, _ = swept(rows, q, primary)
-    return Local(primary, centre, q.gates)
+    return Local(primary, centre, q.gate_means)
 
 
-def start(rows: Rows, q: Globals) -> tuple[FloatArray, ...]:
+def start(rows: Rows, q: MeanField) -> tuple[FloatArray, ...]:
     """Return p = Phi(a + x b), before the first sweep."""
-    return tuple(ndtr(gate[0] + rows.features(k) @ gate[1:]) for k, gate in enumerate(q.gates))
+    return tuple(ndtr(gate[0] + rows.features(k) @ gate[1:]) for k, gate in enumerate(q.gate_means))
 
 
 def swept(
     rows: Rows,
-    q: Globals,
+    q: MeanField,
     primary: tuple[FloatArray, ...],
     carried: tuple[FloatArray, ...] | None = None,
 ) -> tuple[tuple[FloatArray, ...], FloatArray, tuple[FloatArray, ...]]:
@@ -129,8 +179,9 @@ def swept(
     residual = sign * inverse_mills(sign * mu)
     left, through = residual.copy(), q.covariance
     odds = []
-    for k, (part, gate, p) in enumerate(zip(rows.data.modalities, q.gates, primary, strict=True)):
-        block, x = rows.scaling.layout.slopes(k), rows.features(k)
+    parts = zip(rows.data.modalities, q.gate_means, primary, strict=True)
+    for k, (part, gate, p) in enumerate(parts):
+        block, x = rows.scaling.layout.slopes[k], rows.features(k)
         tails = Tails.of(gate[0] + x @ gate[1:])
         logit = tails.log_up - tails.log_down
         if carried is not None:

@@ -28,42 +28,17 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from vbmodels.bags.bags import Bags
-from vbmodels.bags.vmmic.design import Rows
-from vbmodels.bags.vmmic.layout import Layout, Observed, Scaling
-from vbmodels.bags.vmmic.local import Globals, Local, SweepSums, sums, sweep
-from vbmodels.bags.vmmic.mode import Points, Sums, find_mode, refuse_hopeless
+from vbmodels.bags.vmmic.layout import Layout, Observed
+from vbmodels.bags.vmmic.likelihood import Points, Sums
+from vbmodels.bags.vmmic.local import Local, MeanField, Rows, SweepSums, sums, sweep
+from vbmodels.bags.vmmic.model import find_mode
 from vbmodels.bags.vmmic.posterior import Gaussian, Posterior
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.algorithm import Algorithm, Phase
 from vbmodels.core.cavi import squarem
-from vbmodels.core.state import FloatArray, State
+from vbmodels.core.state import FloatArray
 
 FIXED = Priors(learn=False)
-
-
-@dataclass(frozen=True)
-class MeanField(State, kind="bags/vmmic.MeanField"):
-    """The global factors.
-
-    Attributes
-    ----------
-    mean, covariance
-        Of q(theta), [T] and [T, T].
-    gate_means, gate_covariances
-        Of q(a_k, b_k), [1 + D_k] and [1 + D_k, 1 + D_k].
-    grams
-        sum (1, x)(1, x)' over the scaled instances of each modality.
-    started
-        Whether the means are those to start at; else the mode is sought first.
-    """
-
-    scaling: Scaling
-    mean: FloatArray
-    covariance: FloatArray
-    gate_means: tuple[FloatArray, ...]
-    gate_covariances: tuple[FloatArray, ...]
-    grams: tuple[FloatArray, ...]
-    started: bool = True
 
 
 @dataclass(frozen=True)
@@ -101,10 +76,16 @@ class MeanFieldVMMIC:
         """Start at the mode of the collapsed posterior, or near zero (section 2.2.3)."""
         scaling = observed.scaling(self.standardise)
         layout = scaling.layout
-        refuse_hopeless(observed.positive, observed.bags, layout)
+        observed.refuse_hopeless()
         t, prior = self.start_sd * rng.standard_normal(layout.dim), self.priors.precision(layout)
+        grams = observed.grams(scaling)
+        covariances = tuple(
+            inverse(gram + np.diag(prior[gate]))
+            for gram, gate in zip(grams, layout.gates, strict=True)
+        )
+        blank = MeanField(scaling, t, np.empty((0, 0)), (), covariances, grams)
         return replace(
-            self._at(scaling, observed.grams(scaling), t),
+            self.from_vector(blank, t),
             # As narrow as so many bags make it: a wide one would drive every p to 0 at first.
             covariance=np.diag(1.0 / (prior[: layout.n_theta] + observed.bags)),
             started=self.start != "mode",
@@ -119,7 +100,7 @@ class MeanFieldVMMIC:
         change = before.scaling.change(fresh.scaling)
         theta = change[: layout.n_theta, : layout.n_theta]
         return replace(
-            self._moved(fresh, change @ self.to_vector(before)),
+            self.from_vector(fresh, change @ self.to_vector(before)),
             covariance=theta @ before.covariance @ theta.T,
             started=True,
         )
@@ -128,7 +109,7 @@ class MeanFieldVMMIC:
         """Update the local factors once, instance by instance."""
         if isinstance(q, Points):
             return None
-        return sweep(self._rows(q, batch), globals_of(q), local)
+        return sweep(Rows.of(batch, q.scaling), q, local)
 
     def suff_stats(
         self, q: MeanField | Points, batch: Bags, local: Local | None
@@ -138,7 +119,7 @@ class MeanFieldVMMIC:
             return q.sums(batch)
         if local is None:
             raise ValueError("the sums of a sweep need the partition's local factors")
-        return sums(self._rows(q, batch), local)
+        return sums(Rows.of(batch, q.scaling), local)
 
     def global_step(self, q: MeanField, stats: Any) -> MeanField:
         """Update q(theta) (B.1.1 to B.1.3) and every q(a_k, b_k) (B.1.4 to B.1.7), as blocks."""
@@ -163,13 +144,13 @@ class MeanFieldVMMIC:
         bound = stats.total + m @ stats.label - 0.5 * m @ stats.outer @ m
         bound -= 0.5 * np.sum(v * stats.outer)
         for k, weighted in enumerate(stats.weighted):
-            block = layout.slopes(k)
+            block = layout.slopes[k]
             second = v[block, block] + np.outer(m[block], m[block])
             bound -= 0.5 * np.sum(second * weighted)
         prior = self.priors.precision(layout)
         bound -= _divergence(m, v, prior[theta])
         for k, gram in enumerate(q.grams):
-            g, gate = q.gate_means[k], layout.gate(k)
+            g, gate = q.gate_means[k], layout.gates[k]
             bound += g @ stats.latent[k] - 0.5 * g @ gram @ g
             bound -= 0.5 * np.sum(q.gate_covariances[k] * gram)
             bound -= _divergence(g, q.gate_covariances[k], prior[gate])
@@ -181,7 +162,9 @@ class MeanFieldVMMIC:
 
     def from_vector(self, q: MeanField, vector: FloatArray) -> MeanField:
         """Move the means and keep the covariances."""
-        return self._moved(q, vector)
+        layout = q.scaling.layout
+        gates = tuple(vector[gate] for gate in layout.gates)
+        return replace(q, mean=vector[: layout.n_theta], gate_means=gates)
 
     def posterior(self, q: MeanField) -> Posterior:
         """Return q(theta) prod q(a_k, b_k) as one Gaussian over t."""
@@ -190,7 +173,7 @@ class MeanFieldVMMIC:
         theta = slice(0, layout.n_theta)
         precision[theta, theta] = inverse(q.covariance)
         for k, covariance in enumerate(q.gate_covariances):
-            precision[layout.gate(k), layout.gate(k)] = inverse(covariance)
+            precision[layout.gates[k], layout.gates[k]] = inverse(covariance)
         return Posterior(q.scaling, (Gaussian(self.to_vector(q), precision),))
 
     def algorithm(self, q: MeanField) -> Algorithm:
@@ -205,35 +188,13 @@ class MeanFieldVMMIC:
         mode, _ = yield from find_mode(q.scaling, priors)
         theta = slice(0, layout.n_theta)
         precision = mode.gaussian(priors, layout).precision[theta, theta]
-        return replace(self._moved(q, mode.mean), covariance=inverse(precision), started=True)
-
-    def _moved(self, q: MeanField, t: FloatArray) -> MeanField:
-        layout = q.scaling.layout
-        gates = tuple(t[layout.gate(k)] for k in range(len(layout.features)))
-        return replace(q, mean=t[: layout.n_theta], gate_means=gates)
-
-    def _at(self, scaling: Scaling, grams: tuple[FloatArray, ...], t: FloatArray) -> MeanField:
-        layout = scaling.layout
-        prior = self.priors.precision(layout)
-        covariances = tuple(
-            inverse(gram + np.diag(prior[layout.gate(k)])) for k, gram in enumerate(grams)
-        )
-        q = MeanField(scaling, t, np.empty((0, 0)), (), covariances, grams)
-        return self._moved(q, t)
-
-    def _rows(self, q: MeanField, batch: Bags) -> Rows:
-        return Rows.of(batch, q.scaling)
+        return replace(self.from_vector(q, mode.mean), covariance=inverse(precision), started=True)
 
     def _theta_curvature(self, layout: Layout, stats: SweepSums) -> FloatArray:
         curvature = stats.outer.copy()
         for k, weighted in enumerate(stats.weighted):
-            curvature[layout.slopes(k), layout.slopes(k)] += weighted
+            curvature[layout.slopes[k], layout.slopes[k]] += weighted
         return curvature
-
-
-def globals_of(q: MeanField) -> Globals:
-    """Return what a sweep needs of the global factors."""
-    return Globals(q.mean, q.covariance, q.gate_means)
 
 
 def inverse(precision: FloatArray) -> FloatArray:

@@ -4,7 +4,9 @@ The likelihood is that of `likelihood` (two moments; no strict bound), the poste
 q(t) = N(m, P^-1), or two such with equal weights. A partition returns value, gradient and
 Fisher information at the points that it is sent, and carries no state of its own.
 
-1. The mode, from t = 0 (`mode`).
+1. The mode by Levenberg-Marquardt, from t = 0: with L the prior's precision and A = H + diag L
+   t <- t + (A + lambda diag A)^-1 (g - L t), accepted where the log posterior rises; lambda falls
+   fivefold after a success and rises sixfold after a failure.
 2. Gaussian: with d ~ N(0, P^-1) average g and H over m + d and m - d; with
    rho = (1 + it/10)^-1/2 / 2, H' <- (1 - rho) H' + rho H, P = H' + diag L,
    m <- m + rho P^-1 (g - L m), no coordinate by more than 1. Iterates are averaged
@@ -17,6 +19,7 @@ Fisher information at the points that it is sent, and carries no state of its ow
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from operator import add
 
@@ -25,18 +28,83 @@ from scipy.linalg import cho_factor, cho_solve
 
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.vmmic.layout import Layout, Observed, Scaling
-from vbmodels.bags.vmmic.mode import Component, Points, Sums, find_mode, refuse_hopeless
+from vbmodels.bags.vmmic.likelihood import Points, Sums
 from vbmodels.bags.vmmic.posterior import Gaussian, Posterior, normal_points
 from vbmodels.bags.vmmic.priors import Priors
 from vbmodels.core.algorithm import Algorithm, Phase, Save, Show, Sweep, WithoutLocals
 from vbmodels.core.linalg import unpack
-from vbmodels.core.state import FloatArray, State
+from vbmodels.core.state import FloatArray, State, Stats
 
+MOST_TRIALS = 40
+"""Of a search for the mode."""
 EPOCH = 20
 CHECK_PAIRS = 8
 """Pairs of fixed points at which an epoch's average is evaluated."""
 PATIENCE = 3
 """Epochs without a rise that end the fit: draws move the objective more than it rises."""
+
+
+@dataclass(frozen=True)
+class Component(Stats, kind="bags/vmmic.Component"):
+    """A Gaussian of t on its way: its mean, the information of the likelihood, and slopes' tau.
+
+    Components add up, as the iterates of an epoch do.
+    """
+
+    mean: FloatArray
+    information: FloatArray
+    tau: FloatArray
+
+    @classmethod
+    def at_zero(cls, layout: Layout, priors: Priors, information: FloatArray) -> Component:
+        """Return the one at t = 0, with the precisions that learning starts with."""
+        return cls(np.zeros(layout.dim), information, priors.fixed(layout))
+
+    def gaussian(self, priors: Priors, layout: Layout) -> Gaussian:
+        """Return the Gaussian, with the prior's precision."""
+        return Gaussian(self.mean, self.information + np.diag(priors.precision(layout, self.tau)))
+
+
+def find_mode(
+    scaling: Scaling, priors: Priors, show: Callable[[Component, float], Show] | None = None
+) -> Algorithm:
+    """Return the mode and the information at t = 0.
+
+    It is found when an accepted and hardly damped step gains less than a hundredth of a nat,
+    when no step gains, or, near enough for a start, after 40 trials. ``show`` makes a point to show
+    of the best so far and the log posterior of the trial.
+    """
+    layout = scaling.layout
+    nothing = np.zeros((layout.dim, layout.dim))
+    best, first = Component.at_zero(layout, priors, nothing), nothing
+    trial = gradient = best.mean
+    value, damping, count = -np.inf, 1e-2, 0
+    while True:
+        best, first, trial, gradient, value, damping, count = yield Save(
+            (best, first, trial, gradient, value, damping, count)
+        )
+        sums = yield Sweep(Points(scaling, trial[None, None]))
+        precision = priors.precision(layout, best.tau)
+        after = float(sums.value[0, 0] - 0.5 * trial @ (precision * trial))
+        if show is not None:
+            yield show(best, after)
+        if after > value:
+            tau = priors.tau(layout, trial, np.zeros(layout.dim)) if count else best.tau
+            best = Component(trial, unpack(sums.information[0]), tau)
+            first = first if count else best.information
+            gradient, rise = sums.gradient[0], after - value
+            precision = priors.precision(layout, tau)
+            value = float(sums.value[0, 0] - 0.5 * trial @ (precision * trial))
+            damping = max(damping / 5.0, 1e-6)
+        else:
+            rise, damping = 0.0, 6.0 * damping
+        count += 1
+        settled = 0.0 < rise < 1e-2 and damping < 0.1
+        if count >= MOST_TRIALS or damping > 1e8 or settled:
+            return best, first
+        curvature = best.information + np.diag(precision)
+        curvature[np.diag_indices(layout.dim)] *= 1.0 + damping
+        trial = best.mean + cho_solve(cho_factor(curvature), gradient - precision * best.mean)
 
 
 @dataclass(frozen=True)
@@ -118,7 +186,7 @@ class CollapsedVMMIC(WithoutLocals):
     def init(self, observed: Observed, rng: np.random.Generator) -> Collapsed:
         """Start at t = 0; the generator gives the seed of the draws."""
         scaling = observed.scaling(self.standardise)
-        refuse_hopeless(observed.positive, observed.bags, scaling.layout)
+        observed.refuse_hopeless()
         scaling = observed.turned(scaling, self.kept_variance, self.turned_from)
         both = observed.bags < self.both_starts_below * scaling.layout.dim
         return Collapsed(scaling, int(rng.integers(2**62)), both)
@@ -198,13 +266,19 @@ class CollapsedVMMIC(WithoutLocals):
     def _epoch(self, q: Collapsed, iteration: int) -> Algorithm:
         """Move the Gaussians by an epoch's steps; return them with the averages over these.
 
-        On the way the mean likelihood of the random points is shown, which decides nothing.
+        Each is at a pair of points of every component, m + d and m - d. On the way the mean
+        likelihood there is shown, which decides nothing.
         """
         layout, end = q.scaling.layout, iteration + EPOCH
         totals: tuple[Component, ...] = ()
         while iteration < end:
             q, iteration, totals = yield Save((q, iteration, totals))
-            sums = yield Sweep(self._drawn_points(q, iteration))
+            points = []
+            for i, c in enumerate(q.iterates):
+                drawn = np.random.default_rng([q.seed, i, iteration]).standard_normal(layout.dim)
+                d = c.gaussian(self.priors, layout).spread(drawn[None])[0]
+                points.append([c.mean + d, c.mean - d])
+            sums = yield Sweep(Points(q.scaling, np.array(points)))
             yield Show(q, float(sums.value.mean()), by_trace=False, if_last=True)
             moves = zip(q.iterates, sums.gradient / 2.0, sums.information, strict=True)
             iterates = tuple(
@@ -213,18 +287,8 @@ class CollapsedVMMIC(WithoutLocals):
             )
             q, iteration = replace(q, iterates=iterates), iteration + 1
             totals = tuple(map(add, totals, iterates)) if totals else iterates
-        means = (c.divided(EPOCH) for c in totals)
+        means = [Component(c.mean / EPOCH, c.information / EPOCH, c.tau / EPOCH) for c in totals]
         return replace(q, gaussians=tuple(c.gaussian(self.priors, layout) for c in means))
-
-    def _drawn_points(self, q: Collapsed, iteration: int) -> Points:
-        """Draw the next pair of points of every component, m + d and m - d."""
-        layout, points = q.scaling.layout, []
-        for i, c in enumerate(q.iterates):
-            rng = np.random.default_rng([q.seed, i, iteration])
-            drawn = rng.standard_normal((1, layout.dim))
-            d = c.gaussian(self.priors, layout).spread(drawn)[0]
-            points.append([c.mean + d, c.mean - d])
-        return Points(q.scaling, np.array(points))
 
     def _moved(
         self,
@@ -252,15 +316,10 @@ class CollapsedVMMIC(WithoutLocals):
 
         Of two components it is the mean of theirs, below that of the mixture.
         """
-        layout = q.scaling.layout
-        bounds = [
-            float(value.mean()) - self._divergence(layout, gaussian)
-            for value, gaussian in zip(sums.value, q.gaussians, strict=True)
-        ]
+        layout, bounds = q.scaling.layout, []
+        for value, gaussian in zip(sums.value, q.gaussians, strict=True):
+            entropy = 0.5 * layout.dim * (1.0 + np.log(2.0 * np.pi))
+            entropy -= float(np.log(np.diag(gaussian.factor)).sum())
+            prior = self.priors.expected_log(layout, gaussian.mean, gaussian.variance)
+            bounds.append(float(value.mean()) + (float(entropy) + prior))
         return sum(bounds) / len(bounds)
-
-    def _divergence(self, layout: Layout, q: Gaussian) -> float:
-        """Return E_q[log q(t) q(tau) - log p(t | tau) p(tau)]."""
-        entropy = 0.5 * layout.dim * (1.0 + np.log(2.0 * np.pi))
-        entropy -= float(np.log(np.diag(q.factor)).sum())
-        return -float(entropy) - self.priors.expected_log(layout, q.mean, q.variance)

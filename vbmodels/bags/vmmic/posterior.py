@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cholesky
@@ -34,7 +35,7 @@ class Gaussian(State, kind="bags/vmmic.Gaussian"):
     mean: FloatArray
     precision: FloatArray
 
-    @property
+    @cached_property
     def factor(self) -> FloatArray:
         """Lower Cholesky factor of the precision."""
         return np.asarray(cholesky(self.precision, lower=True))

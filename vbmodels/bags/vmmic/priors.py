@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
 from vbmodels.bags.vmmic.layout import Layout
-from vbmodels.core.state import FloatArray
+from vbmodels.core.state import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ class Priors:
         tau = self.fixed(layout) if tau is None else tau
         for block, value in zip(layout.slope_blocks, tau, strict=True):
             precision[block] = value
-        for j, intercept, share in self._gates(layout):
-            precision[intercept] = tau[j] / share
+        gates = self._gates(layout)
+        precision[gates.intercepts] = tau[gates.blocks] / gates.shares
         return precision
 
     def fixed(self, layout: Layout) -> FloatArray:
@@ -80,15 +81,14 @@ class Priors:
         """
         if not self.learn:
             return self.fixed(layout)
-        square = mean**2 + variance
-        dims, sums = self._blocks(layout, square)
-        widths = layout.block_widths
+        square, gates = mean**2 + variance, self._gates(layout)
+        sums = np.array([square[block].sum() for block in layout.slope_blocks])
+        widths = layout.plain.block_sizes
         if before is not None:
-            sums = sums + (widths - dims) / before
+            sums += (widths - layout.block_sizes) / before
         counts = widths.copy()
-        for j, intercept, share in self._gates(layout):
-            sums[j] += square[intercept] / share
-            counts[j] += 1.0
+        sums[gates.blocks] += square[gates.intercepts] / gates.shares
+        counts[gates.blocks] += 1.0
         return (self.shape + counts / 2.0) / (self.rate / widths + sums / 2.0)
 
     def expected_log(self, layout: Layout, mean: FloatArray, variance: FloatArray) -> float:
@@ -108,31 +108,27 @@ class Priors:
         terms = 0.5 * np.log(precision / (2.0 * np.pi)) - 0.5 * precision * square
         if not self.learn:
             return float(terms.sum())
-        dims, sums = self._blocks(layout, square)
-        spread = 0.0
-        for j, intercept, share in self._gates(layout):
-            terms[intercept] = 0.0
-            sums[j] += square[intercept] / share
-            dims[j] += 1.0
-            spread += 0.5 * float(np.log(share))
-        rates, shapes = self.rate / layout.block_widths, self.shape + dims / 2.0
+        gates, dims = self._gates(layout), layout.block_sizes.copy()
+        sums = np.array([square[block].sum() for block in layout.slope_blocks])
+        terms[gates.intercepts] = 0.0
+        sums[gates.blocks] += square[gates.intercepts] / gates.shares
+        dims[gates.blocks] += 1.0
+        spread = 0.5 * float(np.log(gates.shares).sum())
+        rates, shapes = self.rate / layout.plain.block_sizes, self.shape + dims / 2.0
         blocks = -0.5 * dims * np.log(2.0 * np.pi) + self.shape * np.log(rates)
         blocks += gammaln(shapes) - gammaln(self.shape) - shapes * np.log(rates + sums / 2.0)
         return float(terms[layout.intercepts].sum() + blocks.sum()) - spread
 
-    def _gates(self, layout: Layout) -> list[tuple[int, int, float]]:
-        """Return of every gate of a learned scale its block, its intercept, and gate dim b."""
-        if not (self.learn and self.gate):
-            return []
-        blocks, widths = layout.slope_blocks, layout.block_widths
-        gates = []
-        for k in range(len(layout.features)):
-            if layout.gate_slopes(k) in blocks:
-                j = blocks.index(layout.gate_slopes(k))
-                gates.append((j, layout.gate(k).start, self.gate * float(widths[j])))
-        return gates
+    def _gates(self, layout: Layout) -> Gates:
+        gates = [b for b in layout.gate_slopes if b.stop > b.start and self.learn and self.gate]
+        blocks = np.array([layout.slope_blocks.index(b) for b in gates], dtype=np.int64)
+        intercepts = np.array([b.start - 1 for b in gates], dtype=np.int64)
+        return Gates(blocks, intercepts, self.gate * layout.plain.block_sizes[blocks])
 
-    def _blocks(self, layout: Layout, square: FloatArray) -> tuple[FloatArray, FloatArray]:
-        blocks = layout.slope_blocks
-        dims = np.array([float(b.stop - b.start) for b in blocks])
-        return dims, np.array([square[b].sum() for b in blocks])
+
+class Gates(NamedTuple):
+    """Gates of a learned scale: their numbers among blocks, their intercepts, and gate dim b."""
+
+    blocks: IntArray
+    intercepts: IntArray
+    shares: FloatArray

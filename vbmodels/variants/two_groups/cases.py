@@ -57,7 +57,7 @@ class Branch(State, kind="variants/two_groups.Branch"):
 class CaseSums(Stats, kind="variants/two_groups.CaseSums"):
     """Sums of the cases' partitions, as far as they have been added up.
 
-    Branches are joined where they are halves of one, as `vbmodels.core.state.TreeSum` does.
+    Branches are joined where they are halves of one, as `vbmodels.core.state.tree_sum` does.
     So the sum of a case has the bits that it has where its partitions stand alone, wherever they
     stand among those of others.
 
