@@ -154,7 +154,7 @@ def error_logs(log_weight, log_control, lmu, lnu, spike, broad, rates):
     return max(_largest(of_spike), _largest(of_broad))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def errors(rates, top):
     """Turn logs [2, K] into values relative to e^top."""
     for row in range(2):
@@ -197,7 +197,7 @@ def above_at(cell, part, inverse_width, g, above, survive, slope):
         slope[k] = -g[i] * inverse_width[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def cut_slope(shape, floor, lmu, lnu, inverse, survive, slope):
     """Turn an integral above places and its slope into those of its ratio to the survival."""
     for k in range(survive.shape[0]):
@@ -353,7 +353,7 @@ def _other_sums(rates, survive, slope, lmu, lnu):
     return of_spike, of_broad, of_mu, of_nu, rise
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _best(best, part):
     """Return the larger of ``best`` and the log of a node's mass."""
     whole = part[SPIKE] + part[BROAD]
@@ -371,7 +371,7 @@ def _place(here, b, n, room):
     cells_of(room.edges, room.at, room.cell, room.within, room.inverse_width)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _largest_first(values, order):
     """Fill the places of values from the largest down, of equal ones in their order."""
     for i in range(values.shape[0]):
@@ -502,7 +502,7 @@ def _at_least_tiny(values, part, h):
     return max(_log_sum(values), top + math.log(_TINY))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _add_unit(unit, under, t, group, sums):
     """Return one unit's log m0 and log m1, and add to the sums of both steps."""
     hypotheses, part, extra, scale = under.of, unit.part, unit.extra, unit.scale
@@ -540,7 +540,7 @@ def _add_unit(unit, under, t, group, sums):
     return log_m0, log_m1
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _add_moments(moment, power, under, shift, spread):
     """Add a unit's moments of the difference to its group's sums and to those of tau, v and M."""
     tau, wide, v = under.tau, under.wide, under.v
