@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from scipy.stats import false_discovery_control
 
 from benchmarks.variants import fisher
 from flows.variants.calls.calls import Evidence, decide, summarise
@@ -32,7 +33,6 @@ from flows.variants.reads.regions import Region
 from flows.variants.settings import VariantSettings
 from tests.flows.variants.slipped_bams import CONTIG, ReadScenario, write_reads
 from vbmodels.core.fit import drive
-from vbmodels.variants.calls import benjamini_hochberg
 from vbmodels.variants.counts import BASES, Units
 from vbmodels.variants.indels import UNSEEN, Indels, indel_units
 from vbmodels.variants.sampling import sums_of
@@ -89,7 +89,7 @@ def by_two_groups(of: Units) -> np.ndarray:
 
 def by_fisher(of: Units) -> np.ndarray:
     """Return which units Fisher's one-sided test calls, by Benjamini and Hochberg."""
-    return (benjamini_hochberg(fisher(of)) <= FDR) & (of.alt != UNSEEN)
+    return (false_discovery_control(fisher(of)) <= FDR) & (of.alt != UNSEEN)
 
 
 def by_bcftools(folder: Path, replicates: int) -> set[Allele]:
