@@ -52,7 +52,6 @@ from vbmodels.core.fit import NotConverged, fit
 from vbmodels.core.special import log_rising
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants.calls import (
-    benjamini_hochberg,
     called,
     local_fdr,
     prior_from_bayes_factors,
@@ -136,7 +135,7 @@ def beta_binomial(of: Units) -> FloatArray:
 
 def at_level(p: FloatArray) -> tuple[BoolArray, dict]:
     """Return what Benjamini and Hochberg call."""
-    return benjamini_hochberg(p) <= LEVEL, {}
+    return stats.false_discovery_control(p) <= LEVEL, {}
 
 
 def drawn(name: str, seed: int) -> tuple[Counts, Units, BoolArray, dict]:

@@ -32,6 +32,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pysam
+from scipy.stats import false_discovery_control
 
 from benchmarks.harness import DATA as SETS
 from benchmarks.harness import head, row
@@ -46,7 +47,6 @@ from flows.variants.settings import VariantSettings
 from reproduce.rvd2 import tested
 from tests.flows.variants.slipped_bams import CONTIG, ReadScenario, write_reads
 from vbmodels.core.fit import drive
-from vbmodels.variants.calls import benjamini_hochberg
 from vbmodels.variants.counts import BASES, Counts, Units
 from vbmodels.variants.indels import UNSEEN, Indels, indel_units
 from vbmodels.variants.sampling import sums_of
@@ -322,7 +322,7 @@ def run_indels(given: argparse.Namespace) -> None:
                 began = time.process_time()
                 calls = {"two groups": by_two_groups(of)}
                 took += time.process_time() - began
-                calls["Fisher"] = benjamini_hochberg(fisher(of)) <= LEVEL
+                calls["Fisher"] = false_discovery_control(fisher(of)) <= LEVEL
                 seen = of.alt != UNSEEN
                 sets = {m: {alleles[int(e)] for e in of.alt[c & seen]} for m, c in calls.items()}
                 if shutil.which("bcftools"):

@@ -46,7 +46,7 @@ def sum_patterns(
     return chance, drawn
 
 
-@njit(inline="always")
+@njit(cache=True, fastmath=False)
 def _cost(own, count):  # type: ignore[no-untyped-def]
     """Return the sum of log(1 + own) over the first units, a multiple of four."""
     total, a, b, c, d = 0.0, 1.0, 1.0, 1.0, 1.0
@@ -80,9 +80,11 @@ def _climb(steps, log_odds, count, z, own, gap):  # type: ignore[no-untyped-def]
     k_all, odds, kept = len(log_odds), 0.0, np.empty(len(own))
     while True:
         here = odds - _cost(own, count)
-        gap[:] = np.inf
         first, second, best = 0, 0, here + 1e-9
-        kept[:] = own
+        for i in range(len(own)):
+            kept[i] = own[i]
+        for a in range(k_all):
+            gap[a] = np.inf
         for a in range(k_all):
             moved = _switch(z, a, own, steps, log_odds, odds)
             for b in range(a, k_all):
@@ -94,7 +96,8 @@ def _climb(steps, log_odds, count, z, own, gap):  # type: ignore[no-untyped-def]
                 if value > best:
                     first, second, best = a, b, value
             z[a] = 1 - z[a]
-            own[:] = kept
+            for i in range(len(own)):
+                own[i] = kept[i]
         if best <= here + 1e-9:
             return odds
         odds = _switch(z, first, own, steps, log_odds, odds)
@@ -114,13 +117,15 @@ def _value(steps, log_odds, count, z, odds, own, order, found, value):  # type: 
                 bit += 1
             odds = _switch(z, order[bit], own, steps, log_odds, odds)
         if g < size:
-            found[g] = z
+            for k in range(len(z)):
+                found[g, k] = z[k]
             value[g] = odds - _cost(own, count)
-    for k in order[most:]:
-        moved = _switch(z, k, own, steps, log_odds, odds)
-        found[size] = z
+    for last in order[most:]:
+        moved = _switch(z, last, own, steps, log_odds, odds)
+        for k in range(len(z)):
+            found[size, k] = z[k]
         value[size] = moved - _cost(own, count)
-        _switch(z, k, own, steps, log_odds, moved)
+        _switch(z, last, own, steps, log_odds, moved)
         size += 1
     return size
 
@@ -131,15 +136,20 @@ def _set_aside(found, value, size, chance):  # type: ignore[no-untyped-def]
 
     Returns how many are within the cut, and their share.
     """
-    top, cut, total = value[:size].max(), CUT, 0.0
-    while (value[:size] >= top - cut).sum() > MOST:
-        cut -= 1.0
+    top, cut, total, within = -np.inf, CUT + 1.0, 0.0, MOST + 1
+    for i in range(size):
+        top = max(top, value[i])
+    while within > MOST:
+        cut, within = cut - 1.0, 0
+        for i in range(size):
+            within += int(value[i] >= top - cut)
     for i in range(size):
         total += np.exp(value[i] - top)
     kept, share = 0, 1.0
     for i in range(size):
         if value[i] >= top - cut:
-            found[kept] = found[i]
+            for k in range(len(chance)):
+                found[kept, k] = found[i, k]
             kept += 1
         else:
             own = np.exp(value[i] - top) / total
@@ -171,6 +181,17 @@ def _weigh(factors, log_odds, place, count, own, found, value, size):  # type: i
 
 
 @njit(cache=True)
+def _sort_places(values, order):  # type: ignore[no-untyped-def]
+    """Fill the places of rising values; equal ones keep their order."""
+    for i in range(len(values)):
+        j = i
+        while j > 0 and values[order[j - 1]] > values[i]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = i
+
+
+@njit(cache=True)
 def _rows(sign, factors, log_odds, uniform, chance, drawn):  # type: ignore[no-untyped-def]
     n_rows, units = sign.shape
     draws, k_all, width = len(factors) - 1, log_odds.shape[1], factors.shape[2] // 2
@@ -178,6 +199,7 @@ def _rows(sign, factors, log_odds, uniform, chance, drawn):  # type: ignore[no-u
     found, value = np.zeros((most, k_all), np.int8), np.empty(most)
     own, place = np.empty(units + 4), np.empty(units + 4, np.int64)
     z, gap, steps = np.zeros(k_all, np.int8), np.zeros(k_all), np.empty((2, k_all, units + 4))
+    order = np.empty(k_all, np.int64)
     mean, mean_odds = factors[draws], log_odds[draws]
     for n in range(n_rows):
         place[:] = width - 1  # without an answer
@@ -193,10 +215,8 @@ def _rows(sign, factors, log_odds, uniform, chance, drawn):  # type: ignore[no-u
                 steps[0, k, i] = mean[k + 1, place[i]]
                 steps[1, k, i] = 1.0 / steps[0, k, i]
         z[:] = 0
-        odds, order = 0.0, np.arange(k_all)
-        if k_all > ENUMERATED:
-            odds = _climb(steps, mean_odds, count, z, own, gap)
-            order = np.argsort(gap, kind="mergesort")
+        odds = _climb(steps, mean_odds, count, z, own, gap) if k_all > ENUMERATED else 0.0
+        _sort_places(gap, order)
         size = _value(steps, mean_odds, count, z, odds, own, order, found, value)
         size, share = _set_aside(found, value, size, chance[n])
         for s in range(draws):
@@ -208,7 +228,8 @@ def _rows(sign, factors, log_odds, uniform, chance, drawn):  # type: ignore[no-u
             for p in range(size):
                 left -= value[p]
                 if not taken and (left < 0.0 or p == size - 1):
-                    drawn[s, n] = found[p]
+                    for k in range(k_all):
+                        drawn[s, n, k] = found[p, k]
                     taken = True
                 for k in range(k_all):
                     chance[n, k] += found[p, k] * share * value[p] / (total * draws)

@@ -1,4 +1,4 @@
-"""From Bayes factors to calls: local false discovery rates, q-values, e-BH, BH."""
+"""From Bayes factors to calls: local false discovery rates, q-values, e-BH."""
 
 from __future__ import annotations
 
@@ -65,16 +65,6 @@ def e_bh(log_bf: FloatArray, level: float) -> BoolArray:
     if passed.size:
         called[order[: passed[-1] + 1]] = True
     return called
-
-
-def benjamini_hochberg(p: FloatArray) -> FloatArray:
-    """Return the adjusted p-values of Benjamini and Hochberg (1995), [U]."""
-    count = len(p)
-    order = np.argsort(p, kind="stable")
-    scaled = p[order] * count / np.arange(1, count + 1)
-    adjusted = np.empty(count)
-    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return adjusted
 
 
 def prior_from_bayes_factors(log_bf: FloatArray, weight: FloatArray | None = None) -> float:

@@ -13,7 +13,6 @@ import math
 from numba import njit, types
 from numba.extending import intrinsic
 
-HALF_LOG_TWO_PI = 0.9189385332046727
 _TO_WHOLE = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to a whole number
 _SQRT_HALF = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 _FRACTION = 0x000FFFFFFFFFFFFF
@@ -191,45 +190,3 @@ def dot(one, other):
     for k in range(one.shape[0]):
         result += one[k] * other[k]
     return result
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def tetragamma(z):
-    """Return psi''(z) for z > 0, by recurrence to z >= 10 and the asymptotic series."""
-    total = 0.0
-    while z < 10.0:
-        total -= 2.0 / (z * z * z)
-        z += 1.0
-    w = 1.0 / (z * z)
-    series = 0.5 - w * (1 / 6.0 - w * (1 / 6.0 - w * (3 / 10.0 - w * (5 / 6.0 - w * 691 / 210.0))))
-    return total - w * (1.0 + 1.0 / z + w * series)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always", forceinline=True)
-def large_rising(c, r):
-    """Return lgamma(c + r) - lgamma(c) for c >= 10, not as the difference of two large values."""
-    total = c + r
-    rise = (total - 0.5) * math.log1p(r / c) + r * math.log(c) - r
-    return rise + (stirling(total) - stirling(c))
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def log_beta(a, b):
-    """Return log B(a, b); for a large argument without the difference of two log-gammas."""
-    small, large = min(a, b), max(a, b)
-    if large < 10.0:
-        return log_gamma(a) + log_gamma(b) - log_gamma(a + b) + HALF_LOG_TWO_PI
-    return log_gamma(small) + HALF_LOG_TWO_PI - large_rising(large, small)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def psi_gap(a, b):
-    """Return psi(b) - psi(a + b), for a large b without the difference of two of size log b."""
-    if b < 20.0:
-        return polygammas(b)[0] - polygammas(a + b)[0]
-    total = a + b
-    v, u = 1.0 / b, 1.0 / total
-    w, x = v * v, u * u
-    gap = a * v * u
-    rest = 1 / 12.0 - (w + x) / 120.0 + (w * w + w * x + x * x) / 252.0
-    return -math.log1p(a * v) - 0.5 * gap - (v + u) * gap * rest

@@ -15,7 +15,6 @@ from vbmodels.core.expfam import Beta
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.variants.calls import (
     MOST_LFDR,
-    benjamini_hochberg,
     local_fdr,
     prior_from_bayes_factors,
     q_values,
@@ -282,7 +281,9 @@ def _papers_decision(score: FloatArray, weight: FloatArray, settings: VariantSet
     tail = 1.0 / (1.0 + np.exp(score)) * (2.0 if settings.two_sided else 1.0)
     p = np.repeat(np.minimum(tail, 1.0), weight.astype(int))
     first = np.concatenate([[0], np.cumsum(weight.astype(int))[:-1]])
-    q = benjamini_hochberg(p)[first] if p.size else np.zeros(0)
-    limit = np.log1p(-ALPHA) - np.log(ALPHA)
-    least = float(np.nextafter(limit, np.inf))  # P must exceed 1 - alpha
+    from scipy.stats import false_discovery_control  # slow to import
+
+    q = false_discovery_control(p)[first] if p.size else np.zeros(0)
+    # P must exceed 1 - alpha.
+    least = float(np.nextafter(np.log1p(-ALPHA) - np.log(ALPHA), np.inf))
     return Decision(0.5, *_thinned(score, q), least, int(weight[score >= least].sum()))

@@ -17,13 +17,19 @@ def _log_responsibilities(codes, first, pi, theta, edges, r):  # type: ignore[no
     """Set the log responsibilities r [N, L], up to a constant that leaves 0 the largest."""
     for n in range(len(codes)):
         own = r[n]
-        own[:] = pi
+        for k in range(len(pi)):
+            own[k] = pi[k]
         for d in range(codes.shape[1]):
             if codes[n, d] >= 0:
-                own += theta[first[d] + codes[n, d]]
+                of_level = theta[first[d] + codes[n, d]]
+                for k in range(len(pi)):
+                    own[k] += of_level[k]
         for lane in range(len(edges) - 1):
-            part = own[edges[lane] : edges[lane + 1]]
-            part -= part.max()
+            top = -np.inf
+            for k in range(edges[lane], edges[lane + 1]):
+                top = max(top, own[k])
+            for k in range(edges[lane], edges[lane + 1]):
+                own[k] -= top
 
 
 @njit(cache=True)
@@ -32,12 +38,18 @@ def _add_rows(codes, count, first, edges, r, rows, cells):  # type: ignore[no-un
     for n in range(len(codes)):
         own = r[n]
         for lane in range(len(edges) - 1):
-            part = own[edges[lane] : edges[lane + 1]]
-            part *= count[n] / part.sum()
-        rows += own
+            total = 0.0
+            for k in range(edges[lane], edges[lane + 1]):
+                total += own[k]
+            for k in range(edges[lane], edges[lane + 1]):
+                own[k] *= count[n] / total
+        for k in range(len(own)):
+            rows[k] += own[k]
         for d in range(codes.shape[1]):
             if codes[n, d] >= 0:
-                cells[first[d] + codes[n, d]] += own
+                cell = cells[first[d] + codes[n, d]]
+                for k in range(len(own)):
+                    cell[k] += own[k]
 
 
 def class_sums(

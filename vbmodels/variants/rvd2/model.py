@@ -22,14 +22,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaln
+from scipy.special import betaln, gammaln
 
 from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.variants.counts import Counts, totals
 from vbmodels.variants.hyperparameters import CAP, beta_maximum
-from vbmodels.variants.rvd2 import local_kernels as kernels
-
-LIMITS_LOG_M = (0.0, float(np.log(1e7)))
+from vbmodels.variants.rvd2.local_step import (
+    LIMITS_LOG_M,
+    Locations,
+    Prior,
+    maximise,
+    psi_gap,
+    values,
+)
 
 
 @dataclass(frozen=True)
@@ -139,25 +144,22 @@ class RVD2:
         if local is None:
             local = _first_local(q, batch)
         start = np.stack([np.log(local.delta), np.log(local.gamma), local.log_m], axis=1)
-        prior = np.array([q.a0, q.b0, q.log_m, self.log_m_sd**-2])
-        maximum = kernels.newton(batch.r, batch.n, start, prior, self.n_nodes)
+        prior = Prior(q.a0, q.b0, q.log_m, self.log_m_sd**-2)
+        maximum = maximise(Locations(batch.r, batch.n, prior, self.n_nodes), start)
         return Local(np.exp(maximum[:, 0]), np.exp(maximum[:, 1]), maximum[:, 2].copy())
 
     def suff_stats(self, q: Global, batch: Errors, local: Local) -> Sums:
         """Return the sums over locations (eq 14), and their bound (eqs 11, 12, 15, 16)."""
-        sums: FloatArray = kernels.sums(
-            batch.r,
-            batch.n,
-            np.stack([np.log(local.delta), np.log(local.gamma), local.log_m], axis=1),
-            # A flat Beta(1, 1) in place of the prior leaves likelihood and entropy.
-            np.array([1.0, 1.0, 0.0, 0.0]),
-            self.n_nodes,
-        ).sum(axis=0)
+        # A flat Beta(1, 1) in place of the prior leaves likelihood and entropy.
+        flat = Locations(batch.r, batch.n, Prior(1.0, 1.0, 0.0, 0.0), self.n_nodes)
+        point = np.stack([np.log(local.delta), np.log(local.gamma), local.log_m], axis=1)
+        n, r = batch.n + 1.0, batch.r + 1.0
+        binomials = gammaln(n) - gammaln(r) - gammaln(n - batch.r)
         return Sums(
             locations=float(len(local.log_m)),
-            log_mu=float(sums[1]),
-            log_nu=float(sums[2]),
-            bound=float(sums[0] + sums[3]),
+            log_mu=float(psi_gap(local.gamma, local.delta).sum()),
+            log_nu=float(psi_gap(local.delta, local.gamma).sum()),
+            bound=float(values(flat, point).sum() + binomials.sum()),
             log_m=float(local.log_m.sum()),
             log_m2=float((local.log_m**2).sum()),
         )

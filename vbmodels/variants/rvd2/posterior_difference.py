@@ -14,7 +14,6 @@ from scipy.special import betainc, betaincc, betaln
 
 from vbmodels.core.expfam import Beta
 from vbmodels.core.state import FloatArray
-from vbmodels.variants.calls import benjamini_hochberg
 from vbmodels.variants.quadrature import TAIL, log_mu
 from vbmodels.variants.rvd2.model import Local
 
@@ -97,7 +96,9 @@ def compare(case: Local, control: Local, tau: float = 0.0, either_sign: bool = F
     gain, loss = exceedance(x, y, tau), exceedance(y, x, tau)
     probability = np.maximum(gain, loss) if either_sign else gain
     tail = np.minimum((1.0 - probability) * (2.0 if either_sign else 1.0), 1.0)
-    return Difference(gain, loss, probability, benjamini_hochberg(tail))
+    from scipy.stats import false_discovery_control  # slow to import
+
+    return Difference(gain, loss, probability, false_discovery_control(tail))
 
 
 def germline(case: Local, tau: float = 0.05) -> FloatArray:

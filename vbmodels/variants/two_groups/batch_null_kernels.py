@@ -13,7 +13,7 @@ import numpy as np
 
 from vbmodels.core.cached_kernels import njit
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.variants.elementary_kernels import dot, exp, total
+from vbmodels.variants.elementary_kernels import exp, total
 from vbmodels.variants.two_groups.difference_kernels import (
     _near,
     _near_moments,
@@ -77,10 +77,7 @@ class Room(NamedTuple):
     are of the shifted nodes x + b.
     """
 
-    rates: FloatArray
     g: FloatArray
-    lmu: FloatArray
-    lnu: FloatArray
     case: FloatArray
     slopes: FloatArray
     far: FloatArray
@@ -121,6 +118,10 @@ class Unit(NamedTuple):
         [Q, 2] what turns masses under H0 and H1 into probabilities.
     tops, bound
         [Q, 2] and [Q] logs of what likelihoods are relative to, and of what a node can hold.
+    rates
+        [Q, 2, K] spike and broad density of the error rates, their logs before a node is looked at.
+    lmu, lnu
+        [Q, K] log mu and log(1 - mu).
     """
 
     part: FloatArray
@@ -131,6 +132,9 @@ class Unit(NamedTuple):
     scale: FloatArray
     tops: FloatArray
     bound: FloatArray
+    rates: FloatArray
+    lmu: FloatArray
+    lnu: FloatArray
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
@@ -150,7 +154,7 @@ def error_logs(log_weight, log_control, lmu, lnu, spike, broad, rates):
     return max(_largest(of_spike), _largest(of_broad))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def errors(rates, top):
     """Turn logs [2, K] into values relative to e^top."""
     for row in range(2):
@@ -193,7 +197,7 @@ def above_at(cell, part, inverse_width, g, above, survive, slope):
         slope[k] = -g[i] * inverse_width[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def cut_slope(shape, floor, lmu, lnu, inverse, survive, slope):
     """Turn an integral above places and its slope into those of its ratio to the survival."""
     for k in range(survive.shape[0]):
@@ -206,31 +210,28 @@ def cut_slope(shape, floor, lmu, lnu, inverse, survive, slope):
 @njit(cache=True, inline="always")
 def room_of(n_alt, size):
     """Return empty room for nodes of M."""
-    rows, ends = np.empty((11, size)), np.empty((2, size + 1))
+    rows, ends = np.empty((9, size)), np.empty((2, size + 1))
     return Room(
-        np.empty((2, size)),
         np.empty((n_alt, size)),
         rows[0],
         rows[1],
-        rows[2],
-        rows[3],
         np.empty((3, size)),
         np.empty((4, size + 1)),
         np.empty(size, np.int64),
         np.empty((size, 4)),
         ends[0],
         ends[1],
+        rows[2],
+        rows[3],
         rows[4],
         rows[5],
         rows[6],
         rows[7],
-        rows[8],
-        rows[9],
         np.empty(size, np.int64),
         np.empty((4, size)),
         np.empty(size, np.int64),
         np.empty(size),
-        rows[10],
+        rows[8],
     )
 
 
@@ -245,40 +246,49 @@ def _unit_of(n_m, n_alt, n_tau, size):
         np.empty((n_m, 2)),
         np.empty((n_m, 2)),
         np.empty(n_m),
+        np.empty((n_m, 2, size)),
+        np.empty((n_m, size)),
+        np.empty((n_m, size)),
     )
 
 
 @njit(cache=True, inline="always")
-def _bounds(x, log_weight, log_case, log_control, log_p, spike, broad, unit, room):
+def _bounds(x, log_weight, log_case, log_control, log_p, spike, broad, unit):
     """Fill what a unit's nodes of M are relative to and what they can hold; empty the rest."""
     part, tops, bound = unit.part, unit.tops, unit.bound
-    rates, lmu, lnu = room.rates, room.lmu, room.lnu
     part[:] = 0.0
     unit.extra[:] = 0.0
     unit.z_alt[:] = 0.0
     unit.at_tau[:] = 0.0
     unit.nodes[:] = 0.0
     for q in range(x.shape[0]):
+        lmu, lnu = unit.lmu[q], unit.lnu[q]
         log_rates(x[q], lmu, lnu)
         tops[q, 0] = _largest(log_case[q])
-        tops[q, 1] = error_logs(log_weight[q], log_control[q], lmu, lnu, spike, broad, rates)
+        tops[q, 1] = error_logs(
+            log_weight[q], log_control[q], lmu, lnu, spike, broad, unit.rates[q]
+        )
         bound[q] = log_p[q] + tops[q, 0] + tops[q, 1] + math.log(2.0 * x.shape[1])
         part[q, 0, OFFSET] = log_p[q] + tops[q, 0] + tops[q, 1]
         part[q, 1, OFFSET] = -np.inf
 
 
 @njit(cache=True, inline="always")
-def _near_nodes(here, b, tau, v, room):
+def _near_nodes(here, rates, b, tau, v, room):
     """Fill the moments [K, 4] of the difference near the nodes that count; return how many do.
 
     `Room.kept` are these nodes, from the largest error rate's density down to lower rates, then up.
     """
-    case, slopes, rates, moments = room.case, room.slopes, room.rates, room.moments
+    case, slopes, moments = room.case, room.slopes, room.moments
     count, size = 0, here.shape[0]
     of_spike = of_broad = 0.0
     for k in range(size - 1):
         slopes[k] = (case[k + 1] - case[k]) / (here[k + 1] - here[k])
-    start = int(np.argmax(rates[0] + rates[1]))
+    start, top = 0, -np.inf
+    for k in range(size):
+        a = rates[0, k] + rates[1, k]
+        if a > top:
+            start, top = k, a
     for i in range(size):
         k = start - i if i <= start else i
         if rates[0, k] + rates[1, k] <= _SLIGHT * (of_spike + of_broad):
@@ -296,15 +306,16 @@ def _near_nodes(here, b, tau, v, room):
 @njit(cache=True, inline="always")
 def _add_null(q, nodes, v, room, unit):
     """Add node q of M to what a unit is under H0."""
+    rates, lmu, lnu, part = unit.rates[q], unit.lmu[q], unit.lnu[q], unit.part[q, 0]
     for k in nodes:
-        a = room.rates[0, k] + room.rates[1, k]
+        a = rates[0, k] + rates[1, k]
         both = (1.0 - v) * room.moments[k, 0] + v * room.far[0, k]
-        of_spike = room.rates[0, k] * both
+        of_spike = rates[0, k] * both
         unit.nodes[0, q, k] = a * both
-        unit.part[q, 0, SPIKE] += of_spike
-        unit.part[q, 0, BROAD] += room.rates[1, k] * both
-        unit.part[q, 0, LOG_MU] += of_spike * room.lmu[k]
-        unit.part[q, 0, LOG_NU] += of_spike * room.lnu[k]
+        part[SPIKE] += of_spike
+        part[BROAD] += rates[1, k] * both
+        part[LOG_MU] += of_spike * lmu[k]
+        part[LOG_NU] += of_spike * lnu[k]
         for j in range(4):
             unit.extra[q, NEAR + j] += a * (1.0 - v) * room.moments[k, j]
         for j in range(3):
@@ -312,33 +323,37 @@ def _add_null(q, nodes, v, room, unit):
 
 
 @njit(cache=True, inline="always")
-def _add_profile(here, b, profile, v, nodes, room, at_tau):
+def _add_profile(here, rates, b, profile, v, nodes, room, at_tau):
     """Add what a node of M is under H0 at each tau of the profile."""
     for k in nodes:
-        a, away = room.rates[0, k] + room.rates[1, k], v * room.far[0, k]
+        a, away = rates[0, k] + rates[1, k], v * room.far[0, k]
         for j in range(profile.shape[0]):
             near = _near(here, here[k] + b, profile[j], room.case, room.slopes, room.work)
             at_tau[j] += a * (away + (1.0 - v) * near)
 
 
+@njit(
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    forceinline=True,
+    fastmath={"reassoc", "nsz", "contract"},
+)
+def _other_sums(rates, survive, slope, lmu, lnu):
+    """Return an alternative's mass of the spike and of the broad component, the spike's log mu and
+    log(1 - mu), and the slope of the mass in b."""
+    of_spike = of_broad = of_mu = of_nu = rise = 0.0
+    for k in range(survive.shape[0]):
+        spike = rates[0, k] * survive[k]
+        of_spike += spike
+        of_broad += rates[1, k] * survive[k]
+        of_mu += spike * lmu[k]
+        of_nu += spike * lnu[k]
+        rise += (rates[0, k] + rates[1, k]) * slope[k]
+    return of_spike, of_broad, of_mu, of_nu, rise
+
+
 @njit(cache=True, inline="always")
-def _add_other(q, c, of_nodes, room, unit):
-    """Add alternative c at node q of M to what a unit is under H1."""
-    survive, size = room.survive, room.survive.shape[0]
-    of_spike, of_broad = dot(room.rates[0], survive), dot(room.rates[1], survive)
-    unit.z_alt[q, c] = of_spike + of_broad
-    unit.part[q, 1, SPIKE] += of_spike
-    unit.part[q, 1, BROAD] += of_broad
-    if of_nodes:
-        for k in range(size):
-            unit.nodes[1, q, k] += (room.rates[0, k] + room.rates[1, k]) * survive[k]
-    for k in range(size):
-        survive[k] *= room.rates[0, k]
-    unit.part[q, 1, LOG_MU] += dot(survive, room.lmu)
-    unit.part[q, 1, LOG_NU] += dot(survive, room.lnu)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _best(best, part):
     """Return the larger of ``best`` and the log of a node's mass."""
     whole = part[SPIKE] + part[BROAD]
@@ -356,7 +371,7 @@ def _place(here, b, n, room):
     cells_of(room.edges, room.at, room.cell, room.within, room.inverse_width)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _largest_first(values, order):
     """Fill the places of values from the largest down, of equal ones in their order."""
     for i in range(values.shape[0]):
@@ -371,8 +386,9 @@ def _largest_first(values, order):
 def _fill_other(q, here, b, log_weight, log_case, log_top, hypotheses, of_nodes, room, unit):
     """Fill node q of M under H1; ``log_top``: the log of its mass but for the alternatives."""
     unit.part[q, 1, OFFSET] = log_top + log_alternatives(
-        log_weight, log_case, room.lmu, room.lnu, hypotheses.alternatives, room.g
+        log_weight, log_case, unit.lmu[q], unit.lnu[q], hypotheses.alternatives, room.g
     )
+    rates, part, survive, slope = unit.rates[q], unit.part[q, 1], room.survive, room.slope
     if hypotheses.restricted:
         _place(here, b, hypotheses.survival.shape[1], room)
     for c in range(room.g.shape[0]):
@@ -380,15 +396,25 @@ def _fill_other(q, here, b, log_weight, log_case, log_top, hypotheses, of_nodes,
         if whole <= 0.0:
             continue
         if hypotheses.restricted:
-            g, survive, slope = room.g[c], room.survive, room.slope
+            g = room.g[c]
             above_at(room.cell, room.within, room.inverse_width, g, room.above, survive, slope)
             inverse_survival(room.place, room.basis, hypotheses.survival[c], room.inverse)
             shape, floor = hypotheses.alternatives[c], 0.05 if c else 0.0
             cut_slope(shape, floor, room.lmu_at, room.lnu_at, room.inverse, survive, slope)
-            unit.extra[q, RISE] += dot(room.rates[0], slope) + dot(room.rates[1], slope)
         else:
-            room.survive[:] = whole
-        _add_other(q, c, of_nodes, room, unit)
+            survive[:], slope[:] = whole, 0.0
+        of_spike, of_broad, of_mu, of_nu, rise = _other_sums(
+            rates, survive, slope, unit.lmu[q], unit.lnu[q]
+        )
+        unit.z_alt[q, c] = of_spike + of_broad
+        part[SPIKE] += of_spike
+        part[BROAD] += of_broad
+        part[LOG_MU] += of_mu
+        part[LOG_NU] += of_nu
+        unit.extra[q, RISE] += rise
+        if of_nodes:
+            for k in range(survive.shape[0]):
+                unit.nodes[1, q, k] += (rates[0, k] + rates[1, k]) * survive[k]
 
 
 @njit(cache=True, inline="always")
@@ -398,7 +424,7 @@ def _fill_unit(table, u, under, spike, broad, of_nodes, room, unit):
     b, grids = under.shift[table.group[u]], table.of
     x, log_weight, log_case = grids.x[u], grids.log_weight[u], grids.log_case[u]
     log_control, log_far, far_slope = grids.log_control[u], table.log_far[u], table.far_slope[u]
-    _bounds(x, log_weight, log_case, log_control, log_p, spike, broad, unit, room)
+    _bounds(x, log_weight, log_case, log_control, log_p, spike, broad, unit)
     best0 = best1 = -np.inf
     order = np.empty(x.shape[0], np.int64)
     _largest_first(unit.bound, order)
@@ -406,16 +432,14 @@ def _fill_unit(table, u, under, spike, broad, of_nodes, room, unit):
         of_null, of_other = unit.bound[q] > best0 + _SKIPPED, unit.bound[q] + 3.0 > best1 + _SKIPPED
         if not (of_null or of_other):
             continue
-        here, top = x[q], unit.tops[q, 1]
-        log_rates(here, room.lmu, room.lnu)
-        error_logs(log_weight[q], log_control[q], room.lmu, room.lnu, spike, broad, room.rates)
-        errors(room.rates, top)
+        here, top, rates = x[q], unit.tops[q, 1], unit.rates[q]
+        errors(rates, top)
         if of_null:
             relative(log_case[q], room.case)
             far_moments(here, log_far[q], far_slope[q], unit.tops[q, 0], b, wide, room.far)
-            near = room.kept[: _near_nodes(here, b, tau, v, room)]
+            near = room.kept[: _near_nodes(here, rates, b, tau, v, room)]
             _add_null(q, near, v, room, unit)
-            _add_profile(here, b, profile, v, near, room, unit.at_tau[q])
+            _add_profile(here, rates, b, profile, v, near, room, unit.at_tau[q])
             best0 = _best(best0, unit.part[q, 0])
         if of_other:
             _fill_other(
@@ -470,28 +494,31 @@ def e_step(table, under, log_m0, log_m1, sums, nodes):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _at_least_tiny(values, part):
+def _at_least_tiny(values, part, h):
     """Return the log of a sum of masses; what underflows is tiny, not nothing."""
-    return max(_log_sum(values), _largest(part[:, OFFSET]) + math.log(_TINY))
+    top = -np.inf
+    for q in range(part.shape[0]):
+        top = max(top, part[q, h, OFFSET])
+    return max(_log_sum(values), top + math.log(_TINY))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _add_unit(unit, under, t, group, sums):
     """Return one unit's log m0 and log m1, and add to the sums of both steps."""
     hypotheses, part, extra, scale = under.of, unit.part, unit.extra, unit.scale
     whole, called, of_types = sums.of
     n_m, log_m = part.shape[0], hypotheses.log_m
-    mass = np.empty((n_m, 2))
+    mass = np.empty((2, n_m))
     log_masses(part, mass)
-    log_m0 = _at_least_tiny(mass[:, 0], part[:, 0])
-    log_m1 = _at_least_tiny(mass[:, 1], part[:, 1])
+    log_m0 = _at_least_tiny(mass[0], part, 0)
+    log_m1 = _at_least_tiny(mass[1], part, 1)
     f1 = hypotheses.log_pi + log_m1
     marginal = add_marginal(hypotheses.log_not_pi + log_m0, f1, whole)
     moment = np.zeros(8)
     power = np.zeros(5)
     for q in range(n_m):
-        p0 = math.exp(mass[q, 0] + hypotheses.log_not_pi - marginal)
-        p1 = math.exp(mass[q, 1] + hypotheses.log_pi - marginal)
+        p0 = math.exp(mass[0, q] + hypotheses.log_not_pi - marginal)
+        p1 = math.exp(mass[1, q] + hypotheses.log_pi - marginal)
         w0, w1 = add_node(q, part, unit.z_alt, p0, p1, log_m, t, whole, called, of_types)
         scale[q, 0], scale[q, 1] = w0, w1
         raised = p0 + p1
@@ -507,13 +534,13 @@ def _add_unit(unit, under, t, group, sums):
         for q in range(n_m):
             near = at_tau[q, j]
             values[q] = part[q, 0, OFFSET] + math.log(near) if near > 0.0 else -np.inf
-        f0 = _at_least_tiny(values, part[:, 0]) + hypotheses.log_not_pi
+        f0 = _at_least_tiny(values, part, 0) + hypotheses.log_not_pi
         top = max(f0, f1)
         sums.profile[j] += top + math.log(math.exp(f0 - top) + math.exp(f1 - top))
     return log_m0, log_m1
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def _add_moments(moment, power, under, shift, spread):
     """Add a unit's moments of the difference to its group's sums and to those of tau, v and M."""
     tau, wide, v = under.tau, under.wide, under.v

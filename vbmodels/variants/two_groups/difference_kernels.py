@@ -44,7 +44,7 @@ def edges_of(x, edges):
     edges[size] = 2.0 * x[size - 1] - edges[size - 1]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def blocks_of(edges, mass, ends, height):
     """Fill ends and mean likelihoods of blocks of cells at least `_BLOCK` wide; return how many.
 
@@ -261,7 +261,7 @@ def widen(x, log_case, wide, log_far, far_slope):
                 far_slope[u, q, k] = down / wide / max(whole, _FLOOR)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+@njit(cache=True, inline="always")
 def far_moments(x, log_far, far_slope, top, b, wide, far):
     """Fill far [3, K]: E[u^i L_case(x + b + wide u)] e^-top for i = 0, 1, 2.
 

@@ -275,11 +275,11 @@ def _log_sum(values):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def log_masses(part, mass):
-    """Fill the log of the mass [Q, 2] of each node of M under each hypothesis."""
+    """Fill the log of the mass [2, Q] of each node of M under each hypothesis."""
     for q in range(part.shape[0]):
         for h in range(2):
             whole = part[q, h, SPIKE] + part[q, h, BROAD]
-            mass[q, h] = part[q, h, OFFSET] + math.log(whole) if whole > 0.0 else -np.inf
+            mass[h, q] = part[q, h, OFFSET] + math.log(whole) if whole > 0.0 else -np.inf
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
@@ -318,14 +318,14 @@ def _add_unit(part, z_alt, under, t, sums):
     """Return one unit's log m0 and log m1 from its parts, and add to the EM's sums."""
     whole, called, errors = sums
     log_m, n_m = under.log_m, z_alt.shape[0]
-    mass = np.empty((n_m, 2))
+    mass = np.empty((2, n_m))
     log_masses(part, mass)
-    log_m0 = _log_sum(mass[:, 0])
-    log_m1 = _log_sum(mass[:, 1])
+    log_m0 = _log_sum(mass[0])
+    log_m1 = _log_sum(mass[1])
     marginal = add_marginal(under.log_not_pi + log_m0, under.log_pi + log_m1, whole)
     for q in range(n_m):
         # By what the node's mass is, never by its offset alone: e^offset may overflow.
-        p0 = math.exp(mass[q, 0] + under.log_not_pi - marginal)
-        p1 = math.exp(mass[q, 1] + under.log_pi - marginal)
+        p0 = math.exp(mass[0, q] + under.log_not_pi - marginal)
+        p1 = math.exp(mass[1, q] + under.log_pi - marginal)
         add_node(q, part, z_alt, p0, p1, log_m, t, whole, called, errors)
     return log_m0, log_m1

@@ -27,6 +27,7 @@ LEVELS: tuple[float, ...] = (0.025, 0.05, 0.95, 0.975)
 OF_TABLES = slice(1, 3)  # those of `LEVELS` that are published of every location
 COARSE = 24  # nodes of x where an allele is no gain
 _NEVER = -1e5  # log of the weight of a component that there is not
+_MIXED = 32  # units whose posteriors on nodes are held at once
 _CHUNK = 600  # units whose tables are held at once: some MiB, near the processor
 
 
@@ -147,16 +148,22 @@ def rates(
     levels
         [L] of the quantiles.
     """
-    out = np.empty((len(table), 2, 2 + len(levels)))
+    out, n_nodes = np.empty((len(table), 2, 2 + len(levels))), table.x.shape[2]
+    backward = quadrature.sinc_cumulative(n_nodes)[::-1].copy()
+    under, hypotheses = None, model.hypotheses(q, n_nodes)
     if isinstance(model, BatchNull) and isinstance(q, BatchGlobal):
-        under, panel = model.shifted(q, np.empty(0)), model.with_panel_likelihood(q, table)
-        kernels.batch_posteriors(panel.grids, q.group(panel), under, np.array(levels), out)
-        return _rates(out)
-    kernels.posteriors(table.grids, model.hypotheses(q, table.x.shape[2]), np.array(levels), out)
-    return _rates(out)
-
-
-def _rates(out: FloatArray) -> tuple[Rate, Rate]:
+        under, group = model.shifted(q, np.empty(0)), q.group(table)
+        table = model.with_panel_likelihood(q, table)
+    for start in range(0, len(table), _MIXED):
+        chunk = slice(start, start + _MIXED)
+        some = table.grids.take(chunk)
+        parts = np.empty((*some.x.shape[:2], 5, n_nodes))
+        offsets = np.empty((*some.x.shape[:2], 2))
+        if under is None:
+            kernels.posteriors(some, hypotheses, parts, offsets)
+        else:
+            kernels.batch_posteriors(some, group[chunk], under, parts, offsets)
+        kernels.mix(some.x, some.log_weight, parts, offsets, np.array(levels), backward, out[chunk])
     case, control = (Rate(f[:, 0], f[:, 1], expit(f[:, 2:])) for f in out.swapaxes(0, 1))
     return case, control
 

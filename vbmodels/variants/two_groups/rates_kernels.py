@@ -33,6 +33,7 @@ from vbmodels.variants.two_groups.pass_kernels import (
     survival_places,
 )
 
+MU = 4
 _NO_MASS = 1e-10  # a grid with less does not move a quantile
 
 
@@ -70,10 +71,13 @@ def _mixture_cdf(point, x, cdf, density, least):
 @njit(cache=True, inline="always")
 def mixture_quantiles(x, cdf, density, levels, result):
     """Fill quantiles [L] of x from CDFs on nodes [Q, K]."""
-    whole = cdf[:, -1].sum()
+    whole, lowest, highest, last = 0.0, np.inf, -np.inf, x.shape[1] - 1
+    for q in range(x.shape[0]):
+        whole += cdf[q, last]
+        lowest, highest = min(lowest, x[q, 0]), max(highest, x[q, last])
     least = _NO_MASS * whole
     for i in range(levels.shape[0]):
-        low, high = x[:, 0].min(), x[:, -1].max()
+        low, high = lowest, highest
         target = levels[i] * whole
         f_low = -target
         f_high = whole - target
@@ -143,8 +147,8 @@ def _add_hypotheses(unit, under, spike, broad, backward, work, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def posteriors(table, under, levels, result):
-    """Fill [U, 2, 2 + L]: mean and sd of mu and quantiles of x, for mu_case and mu_control.
+def posteriors(table, under, parts, offsets):
+    """Fill what `mix` takes, under the exchangeable null.
 
     ``table`` is of `table.Grids`, ``under`` of `table.Hypotheses`.
     """
@@ -168,11 +172,6 @@ def posteriors(table, under, levels, result):
     )
     spike = np.empty(4)
     broad = np.array([under.log_w, alternatives[0, 0], alternatives[0, 2]])
-    parts = np.empty((n_m, 4, size))
-    offsets = np.empty((n_m, 2))
-    mu = np.empty((n_m, size))
-    mass = np.empty((n_m, size))
-    cdf = np.empty((n_m, size))
     backward = cumulative[::-1].copy()
     for u in range(n_units):
         spike[0] = under.log_not_w
@@ -180,55 +179,65 @@ def posteriors(table, under, levels, result):
             spike[i + 1] = under.e_beta[i, kind[u]]
         for q in range(n_m):
             unit = (x[u, q], log_weight[u, q], log_case[u, q], log_control[u, q])
-            top0, top1 = _add_hypotheses(unit, under, spike, broad, backward, work, parts[q])
-            offsets[q, 0] = log_not_pi + log_p[q] + top0
-            offsets[q, 1] = log_pi + log_p[q] + top1
+            out = parts[u, q]
+            top0, top1 = _add_hypotheses(unit, under, spike, broad, backward, work, out)
+            offsets[u, q, 0] = log_not_pi + log_p[q] + top0
+            offsets[u, q, 1] = log_pi + log_p[q] + top1
             for k in range(size):
-                mu[q, k] = exp(lmu[k])
-        mix(x[u], log_weight[u], parts, offsets, mu, levels, backward, mass, cdf, result[u])
+                out[MU, k] = exp(lmu[k])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def mix(x, log_weight, parts, offsets, mu, levels, backward, mass, cdf, result):
-    """Fill one unit's [2, 2 + L] from ``parts`` [Q, 4, K] relative to ``offsets`` [Q, 2]."""
-    n_m = x.shape[0]
-    size = x.shape[1]
-    top = -np.inf  # of what has mass: H1's offset may belong to none
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def mix(x, log_weight, parts, offsets, levels, backward, result):
+    """Fill [U, 2, 2 + L]: mean and sd of mu and quantiles of x, for mu_case and mu_control.
+
+    ``parts`` [U, Q, 5, K] are relative to ``offsets`` [U, Q, 2]: H0 and H1 of the case, H0 and H1
+    of the control, and mu.
+    """
+    n_units, n_m, size = x.shape
+    mass, cdf = np.empty((n_m, size)), np.empty((n_m, size))
+    for u in range(n_units):
+        part, offset, top = parts[u], offsets[u], -np.inf
+        for q in range(n_m):  # the largest of what has mass: H1's offset may belong to none
+            top = max(top, offset[q, 0])
+            other = max(total(part[q, 1]), total(part[q, 3]))
+            if other > 0.0:
+                top = max(top, offset[q, 1] + math.log(other))
+        for side in range(2):
+            moments = _weigh_side(part, offset, top, side, backward, mass, cdf)
+            result[u, side, 0], result[u, side, 1] = moments
+            for q in range(n_m):  # from mass to density in x
+                row, weight = mass[q], log_weight[u, q]
+                for k in range(size):
+                    row[k] *= exp(-weight[k])
+            mixture_quantiles(x[u], cdf, mass, levels, result[u, side, 2:])
+
+
+@njit(cache=True, inline="always")
+def _weigh_side(part, offset, top, side, backward, mass, cdf):
+    """Fill a sample's probabilities [Q, K] and those below each node; return mean and sd of mu."""
+    n_m, size = mass.shape
+    whole = mean = square = 0.0
     for q in range(n_m):
-        top = max(top, offsets[q, 0])
-        other = max(total(parts[q, 1]), total(parts[q, 3]))
-        if other > 0.0:
-            top = max(top, offsets[q, 1] + math.log(other))
-    for side in range(2):
-        whole = 0.0
-        for q in range(n_m):
-            null, other = (
-                math.exp(offsets[q, 0] - top),
-                math.exp(min(offsets[q, 1] - top, 700.0)),
-            )
-            of_null, of_other, row = parts[q, 2 * side], parts[q, 2 * side + 1], mass[q]
-            for k in range(size):
-                row[k] = null * of_null[k] + other * of_other[k]
-            whole += total(row)
-        mean = square = 0.0
-        for q in range(n_m):
-            row, rate, below = mass[q], mu[q], cdf[q]
-            for k in range(size):
-                row[k] /= whole
-            sinc_below(row, backward, below)
-            mean += dot(row, rate)
-        for q in range(n_m):
-            row, rate, below, weight = mass[q], mu[q], cdf[q], log_weight[q]
-            for k in range(size):
-                off = rate[k] - mean
-                square += row[k] * off * off
-                # From mass to density in x.
-                row[k] *= exp(-weight[k])
-            for k in range(1, size):
-                below[k] = max(below[k], below[k - 1])
-        result[side, 0] = mean
-        result[side, 1] = math.sqrt(square)
-        mixture_quantiles(x, cdf, mass, levels, result[side, 2:])
+        null, other = math.exp(offset[q, 0] - top), math.exp(min(offset[q, 1] - top, 700.0))
+        of_null, of_other, row = part[q, 2 * side], part[q, 2 * side + 1], mass[q]
+        for k in range(size):
+            row[k] = null * of_null[k] + other * of_other[k]
+        whole += total(row)
+    for q in range(n_m):
+        row, below = mass[q], cdf[q]
+        for k in range(size):
+            row[k] /= whole
+        sinc_below(row, backward, below)
+        mean += dot(row, part[q, MU])
+        for k in range(1, size):
+            below[k] = max(below[k], below[k - 1])
+    for q in range(n_m):
+        row, rate = mass[q], part[q, MU]
+        for k in range(size):
+            off = rate[k] - mean
+            square += row[k] * off * off
+    return mean, math.sqrt(square)
 
 
 @njit(cache=True, inline="always")
@@ -311,8 +320,8 @@ def _add_batch_alternatives(here, b, hypotheses, a, room, back, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def batch_posteriors(table, group, under, levels, result):
-    """Fill [U, 2, 2 + L]: mean and sd of mu and quantiles of x, for mu_case and mu_control.
+def batch_posteriors(table, group, under, parts, offsets):
+    """Fill what `mix` takes, under the batch-aware null.
 
     ``table`` is of `table.Grids`, ``under`` of `batch_null.Shifted`; ``group`` [U] is which of the
     shifts each unit has.
@@ -321,26 +330,23 @@ def batch_posteriors(table, group, under, levels, result):
     hypotheses, alternatives = under.of, under.of.alternatives
     n_units, n_m, size = x.shape
     room = room_of(alternatives.shape[0], size)
-    rates, lmu, lnu, a = room.rates, room.lmu, room.lnu, np.empty(size)
+    rates, lmu, lnu, a = np.empty((2, size)), np.empty(size), np.empty(size), np.empty(size)
     back = (np.empty(size, np.int64), np.empty(size), np.empty(size))
     spike = np.empty(4)
     broad = np.array([hypotheses.log_w, alternatives[0, 0], alternatives[0, 2]])
-    parts, offsets = np.empty((n_m, 4, size)), np.empty((n_m, 2))
-    mu, mass, cdf = np.empty((n_m, size)), np.empty((n_m, size)), np.empty((n_m, size))
-    backward = hypotheses.cumulative[::-1].copy()
     for u in range(n_units):
         b = under.shift[group[u]]
         spike[0] = hypotheses.log_not_w
         for i in range(3):
             spike[i + 1] = hypotheses.e_beta[i, kind[u]]
-        parts[:] = 0.0
         for q in range(n_m):
-            here, out = x[u, q], parts[q]
+            here, out = x[u, q], parts[u, q]
+            out[:] = 0.0
             log_rates(here, lmu, lnu)
             top = error_logs(log_weight[u, q], log_control[u, q], lmu, lnu, spike, broad, rates)
             errors(rates, top)
             for k in range(size):
-                mu[q, k] = exp(lmu[k])
+                out[MU, k] = exp(lmu[k])
                 a[k] = rates[0, k] + rates[1, k]
             edges_of(here, room.edges)
             top_case = relative(log_case[u, q], room.case)
@@ -348,7 +354,6 @@ def batch_posteriors(table, group, under, levels, result):
             top_g = log_alternatives(
                 log_weight[u, q], log_case[u, q], lmu, lnu, alternatives, room.g
             )
-            offsets[q, 0] = hypotheses.log_not_pi + hypotheses.log_p[q] + top + top_case
-            offsets[q, 1] = hypotheses.log_pi + hypotheses.log_p[q] + top + top_g
+            offsets[u, q, 0] = hypotheses.log_not_pi + hypotheses.log_p[q] + top + top_case
+            offsets[u, q, 1] = hypotheses.log_pi + hypotheses.log_p[q] + top + top_g
             _add_batch_alternatives(here, b, hypotheses, a, room, back, out)
-        mix(x[u], log_weight[u], parts, offsets, mu, levels, backward, mass, cdf, result[u])

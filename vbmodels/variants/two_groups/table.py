@@ -34,6 +34,11 @@ class Grids(NamedTuple):
     log_control: FloatArray
     kind: IntArray
 
+    def take(self, which: slice) -> Grids:
+        """Return the arrays of some units."""
+        x, log_weight, log_case, log_control, kind = self
+        return Grids(x[which], log_weight[which], log_case[which], log_control[which], kind[which])
+
 
 class Hypotheses(NamedTuple):
     """The global parameters as a pass over a table takes them.

@@ -126,10 +126,10 @@ def _nodes(centres, scales, low, high, warm, x, log_weight, work):
     size = x.shape[0]
     t_low = _stretch(low, centres, scales)[0]
     step = (_stretch(high, centres, scales)[0] - t_low) / (size - 1)
-    if not warm:
-        _predict(centres, scales, low, high, step, x)
     t, density, bend = work[0], work[1], work[2]
     for attempt in range(60):
+        if attempt == 13 or (attempt == 0 and not warm):
+            _predict(centres, scales, low, high, step, x)
         _stretch_nodes(x, centres, scales, work)
         worst = 0.0
         for k in range(size):
@@ -144,8 +144,6 @@ def _nodes(centres, scales, low, high, warm, x, log_weight, work):
             worst = max(worst, t[k])
         if worst < _CLOSE:
             break
-        if attempt == 12:
-            _predict(centres, scales, low, high, step, x)
         if attempt >= 24:
             _bisect(centres, scales, low, high, t_low, step, x)
     for k in range(size):
@@ -167,8 +165,8 @@ def _bisect(centres, scales, low, high, t_low, step, x):
 
 
 @njit(cache=True, inline="always")
-def _likelihoods(r, n, case, m, x, log_case, log_control, work):
-    """Fill the log likelihoods of both samples on one grid; ``work`` is [6, K]."""
+def _likelihoods(r, n, case, most, m, x, log_case, log_control, work):
+    """Fill the log likelihoods of both samples on one grid; ``work`` is [6, K], ``most`` r's."""
     size = x.shape[0]
     a, b, log_a = work[0], work[1], work[2]
     gamma_a, gamma_b, product = work[3], work[4], work[5]
@@ -183,7 +181,7 @@ def _likelihoods(r, n, case, m, x, log_case, log_control, work):
         log_a[k] = log_m + min(x[k], 0.0) - softplus(e)
     for k in range(size):
         gamma_b[k] = log_gamma_any(b[k])
-    if r.max() > _FEW:
+    if most > _FEW:
         for k in range(size):
             gamma_a[k] = log_gamma_any(a[k])
     for side in range(2):
@@ -231,7 +229,7 @@ def _likelihoods(r, n, case, m, x, log_case, log_control, work):
 
 @njit(cache=True, inline="always")
 def _samples(r, n, case, members, hits, rest, modes):
-    """Fill what a unit's three samples are: case, control, and both.
+    """Fill what a unit's three samples are: case, control, and both; return the most reads.
 
     Parameters
     ----------
@@ -244,17 +242,20 @@ def _samples(r, n, case, members, hits, rest, modes):
     modes
         [3 or more] to be filled with where the search for the likelihood's mode begins.
     """
+    most = 0
     for s in range(3):
         with_allele = reads = 0.0
         hits[s] = rest[s] = 0
         for i in range(r.shape[0]):
             members[s, i] = s == 2 or case[i] == (s == 0)
             if members[s, i]:
+                most = max(most, r[i])
                 with_allele += r[i]
                 reads += n[i]
                 hits[s] += r[i] > 0
                 rest[s] += n[i] > r[i]
         modes[s] = math.log((with_allele + 0.5) / (reads - with_allele + 0.5))
+    return most
 
 
 @njit(cache=True, inline="always")
@@ -283,7 +284,7 @@ def tabulate(r, n, case, m_nodes, anchor_x, anchor_scale, x, log_weight, log_cas
     centres, scales = np.empty(4), np.empty(4)
     work = np.empty((6, size))
     for u in range(x.shape[0]):
-        _samples(r[u], n[u], case, members, hits, rest, centres)
+        most = _samples(r[u], n[u], case, members, hits, rest, centres)
         centres[3] = anchor_x[u]
         for q in range(n_m - 1, -1, -1):
             for s in range(3):
@@ -300,6 +301,5 @@ def tabulate(r, n, case, m_nodes, anchor_x, anchor_scale, x, log_weight, log_cas
                 for k in range(size):
                     here[k] = min(max(2.0 * x[u, q + 1, k] - x[u, far, k], low), high)
             _nodes(centres, scales, low, high, warm, here, log_weight[u, q], work)
-            _likelihoods(
-                r[u], n[u], case, m_nodes[q], here, log_case[u, q], log_control[u, q], work
-            )
+            of_case, of_control = log_case[u, q], log_control[u, q]
+            _likelihoods(r[u], n[u], case, most, m_nodes[q], here, of_case, of_control, work)
