@@ -284,7 +284,9 @@ def _choose_columns(
                 if rule.kind == NUMBER and seen[name].cells
             },
             "groups": alike_columns(summed.sample, [*kinds], encoding),
-            "repeated": row_units.repeated,
+            "repeated": f"{row_units.repeated} (first {row_units.parts_alike} parts)"
+            if row_units.parts_alike
+            else row_units.repeated,
             "design_effect": units.design_effect,
         }
     )

@@ -121,7 +121,7 @@ def test_rows_named_after_a_patient_are_asked_about_and_held_out_together(tmp_pa
     more = setting_args("test_share=0.3", "baselines=no", "inference=cavi", "n_experts=1")
     succeed("experts", given, tmp_path / "plain", *more, "--partitions", 4)
     plain = latest(tmp_path / "plain")[1]
-    assert plain["results"]["repeated"] == role
+    assert plain["results"]["repeated"] == f"{role} (first 2 parts)"
     (asked,) = [text for text in plain["warnings"] if "begins alike" in text]
     advised = ["--set", "group_parts=2"]
     if role == "sample":
