@@ -82,7 +82,7 @@ def patients(rng, label_of):
 
 
 @pytest.mark.parametrize("numeric", [False, pytest.param(True, marks=pytest.mark.thorough)])
-def test_rows_of_a_patient_are_asked_about_and_held_out_together(tmp_path, numeric):
+def test_rows_of_a_patient_are_asked_about_and_held_out_together(tmp_path, capsys, numeric):
     """Labels of patients that no column predicts look certain, until patients are held out."""
     rng = np.random.default_rng(2)
     columns = patients(rng, lambda patient: rng.integers(0, 2, 60)[patient])
@@ -90,7 +90,9 @@ def test_rows_of_a_patient_are_asked_about_and_held_out_together(tmp_path, numer
         columns["patient"] = [7 * int(name[1:]) % 61 for name in columns["patient"]]
     given = written(tmp_path, columns)
     more = setting_args("test_share=0.3")
-    succeed("experts", given, tmp_path / "plain", *more)
+    said = printed(capsys, "experts", given, tmp_path / "plain", *more)
+    assert "Too good for rows of a new patient" in said
+    assert "this model is better" not in said
     plain = latest(tmp_path / "plain")[1]
     assert plain["results"]["test"]["auroc"]["value"] > 0.9
     assert plain["results"]["repeated"] == "patient"
