@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
@@ -92,6 +93,13 @@ MADE = [page for page in sorted(DOCS.rglob("*.md")) if "<!-- made: " in page.rea
 @pytest.mark.parametrize("page", MADE, ids=lambda page: page.stem)
 def test_tables_of_the_sources_are_those_of_the_code(page):
     assert tables.renewed(page) == page.read_text("utf-8"), "run: python -m docs.tables"
+
+
+def test_modules_of_the_reference_exist():
+    pages = [page.read_text(encoding="utf-8") for page in DOCS.glob("api/*.rst")]
+    named = {name for page in pages for name in re.findall(r"automodule:: (\S+)", page)}
+    assert len(named) > 50
+    assert [name for name in sorted(named) if find_spec(name) is None] == []
 
 
 def test_no_type_is_one_that_only_arrow_knows():
