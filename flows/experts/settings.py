@@ -76,8 +76,8 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
     group_parts: int = Field(
         0,
         ge=0,
-        description="Of how many first parts of its group, or of its name without a column group, "
-        "a row's group has its own, such as 2 of SUBJ-029_v3; 0: all.",
+        description="How many first parts of a row's group, or of its name where no column is the "
+        "group, name its group, such as 2 for SUBJ-029 of SUBJ-029_v3; 0: all of the group.",
     )
     test_share: float | None = Field(
         None,

@@ -172,6 +172,8 @@ def find_units(
     every = each(_keep_keys, indices, kinds, labels, prefix, by, paths)
     numeric = isinstance(labels, Target)
     units = join_units(every, numeric).tested(every, settings, numeric)
+    if settings.group_parts and units.grouped < 2:
+        raise InputError.of("settings", f"several {GROUP}s", f"{units.grouped}", "group_parts")
     storage.write_bytes(_url(paths), to_bytes(units))
     fitted = [~np.isnan(keys.label) & ~units.held_out(keys) for keys in every]
     cells, label = (
@@ -283,9 +285,8 @@ def _find_groups(
     for name in (ID, *(name for name, rule in named.items() if rule.kind == CATEGORY)):
         texts = (t[ID] if name == ID else mixed.texts(cells_of(t, name)) for t in tables)
         names = [cell or "" for cells in texts for cell in cells.to_pylist()][:LOOKED]
-        parts = 0
-        if len(set(names)) > NAMES_ROWS * len(names):
-            parts, _ = find_group_parts(names, codes)
+        names_rows = len(set(names)) > NAMES_ROWS * len(names)
+        parts = find_group_parts(names, codes)[0] if names_rows else 0
         if parts:
             return name, parts
     return "", 0
@@ -296,8 +297,9 @@ def group_by_beginning(rows: pa.Table, parts: int) -> pa.Table:
     columns = {name: rows[name] for name in rows.column_names}
     if parts:
         names = columns.get(GROUP, columns[ID]).to_pylist()
-        groups = [cell and first_parts(cell, parts) for cell in names]
-        columns[GROUP] = pa.array(groups, pa.string())
+        columns[GROUP] = pa.array(
+            [cell and first_parts(cell, parts) for cell in names], pa.string()
+        )
     return pa.table(columns)
 
 

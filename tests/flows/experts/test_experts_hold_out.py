@@ -9,7 +9,7 @@ import pytest
 
 from flows.experts.input.units import RowKeys, join_units
 from flows.tables.names import digests_of
-from tests.flows.commands import printed, setting_args, succeed
+from tests.flows.commands import printed, run, setting_args, succeed
 from tests.flows.experts.runs import latest, rows_of, written
 from vbmodels.core.draws import hashed
 from vbmodels.experts.rows import Rows
@@ -140,6 +140,18 @@ def test_rows_named_after_a_patient_are_asked_about_and_held_out_together(tmp_pa
     assert not record["results"]["repeated"]
     new = written(tmp_path, {n: v for n, v in columns.items() if n != "label"}, "new.parquet")
     succeed("score", tmp_path / "out", new, tmp_path / "scored")
+
+
+@pytest.mark.parametrize(("parts", "names"), [(2, None), (9, "SUBJ-{}_v1"), (1, "SUBJ-{}_v1")])
+def test_parts_of_names_that_make_no_groups_are_refused(tmp_path, capsys, parts, names):
+    rng = np.random.default_rng(2)
+    columns = {"x": rng.normal(size=60), "label": rng.integers(0, 2, 60)}
+    if names:
+        columns["id"] = [names.format(i) for i in range(60)]
+    given = written(tmp_path, columns)
+    code, _, err = run(capsys, "experts", given, tmp_path / "out", f"--set=group_parts={parts}")
+    assert (code, "setting group_parts: expected several groups, found " in err) == (2, True), err
+    assert not (tmp_path / "out").exists()
 
 
 def test_classes_in_order_of_time_are_asked_about(tmp_path, capsys):

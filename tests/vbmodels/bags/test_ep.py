@@ -20,28 +20,28 @@ def some_bags(n: int, d: int, seed: int = 0, noise: float = 1.0) -> tuple[Gather
     return Gathered(columns, sign, block, 2), variance
 
 
-def settled(of: Gathered, variance: np.ndarray, dual: bool | None = None):
+def converged(of: Gathered, variance: np.ndarray, dual: bool | None = None):
     zeros = np.zeros(of.sign.size)
-    return of.settle(variance, zeros, zeros, TIGHT, dual)
+    return of.converge(variance, zeros, zeros, TIGHT, dual)
 
 
 @pytest.mark.parametrize(("n", "d"), [(40, 8), (12, 30)])
 def test_both_forms_are_the_same_numbers(n, d):
     of, variance = some_bags(n, d)
-    one, other = settled(of, variance, True), settled(of, variance, False)
+    one, other = converged(of, variance, True), converged(of, variance, False)
     for name in ("tau", "nu", "value", "slope", "log_z"):
         assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9, atol=1e-11)
 
 
 def test_slope_of_the_evidence_is_its_difference():
     of, variance = some_bags(40, 8, noise=0.2)
-    found = settled(of, variance)
+    found = converged(of, variance)
     assert found.tau.min() > LOWEST  # a site at its end is not stationary
     for m in range(2):
         ends = []
         for step in (-1e-4, 1e-4):
             moved = np.where(of.block == m, variance * np.exp(step), variance)
-            ends.append(settled(of, moved).value)
+            ends.append(converged(of, moved).value)
         assert_allclose((ends[1] - ends[0]) / 2e-4, found.slope[m], rtol=1e-5)
 
 
@@ -78,6 +78,6 @@ def test_the_fixed_point_is_that_of_plain_sequential_ep():
             mean = tilted @ f
             tau[i] = 1 / (tilted @ f**2 - mean**2) - cavity
             nu[i] = mean / (tilted @ f**2 - mean**2) - centre * cavity
-    found = settled(of, variance)
+    found = converged(of, variance)
     assert_allclose(found.tau, tau, rtol=1e-6)
     assert_allclose(found.nu, nu, rtol=1e-6, atol=1e-8)

@@ -217,7 +217,7 @@ class Gathered:
     block: IntArray
     n_blocks: int
 
-    def settle(
+    def converge(
         self,
         variance: FloatArray,
         tau: FloatArray,

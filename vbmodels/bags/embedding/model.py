@@ -52,7 +52,7 @@ few or mute labels leave the variances at the prior's middle. Going on there pre
 worse (`benchmarks/bag_stack.md`).
 """
 COARSE, FINE = 1e-7, 1e-22
-"""Mean squared move of the sites at which EP has settled, while searching and at the end."""
+"""Mean squared move of the sites at which EP ends, while searching and at the end."""
 MOST_SWEEPS = 60
 MOST_STEPS = 240
 """Sweeps in which variances may step: with more columns than bags they trade along ridges."""
@@ -378,7 +378,7 @@ class EmbeddingModel(BlockModel):
 
         def evidence(variance: FloatArray) -> tuple[float, FloatArray]:
             nonlocal tau, nu
-            found = of.settle(variance, tau, nu, COARSE)
+            found = of.converge(variance, tau, nu, COARSE)
             tau, nu = found.tau, found.nu
             return found.value, found.slope
 

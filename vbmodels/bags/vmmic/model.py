@@ -99,8 +99,8 @@ def find_mode(
         else:
             rise, damping = 0.0, 6.0 * damping
         count += 1
-        settled = 0.0 < rise < 1e-2 and damping < 0.1
-        if count >= MOST_TRIALS or damping > 1e8 or settled:
+        gains_little = 0.0 < rise < 1e-2 and damping < 0.1
+        if count >= MOST_TRIALS or damping > 1e8 or gains_little:
             return best, first
         curvature = best.information + np.diag(precision)
         curvature[np.diag_indices(layout.dim)] *= 1.0 + damping
