@@ -301,8 +301,8 @@ class PanelNull(BatchNull):
         if count < 2 or q.alone:
             log_m0, log_m1, stats = super().e_step(q, panel_table)
             return log_m0, log_m1, stats.extended(PanelSums, members=members)
-        nodes = np.empty_like(table.x)
-        log_m0, log_m1, stats = self._weighed(q, panel_table, TAUS[:0], nodes)
+        weighed, masses, stats = self._weighed(q, panel_table, TAUS[:0], with_nodes=True)
+        nodes = np.einsum("uqh,uqhk->uqk", weighed.scale, masses.nodes)
         spread = stats.spread.copy()
         kernels.add_members(
             table.x, table.kind, table.panel, self.under(q, q.tau), nodes, members, spread[:2]
@@ -311,12 +311,12 @@ class PanelNull(BatchNull):
         if q.comparing:
             profile = [self._bound_at(q, table, tau) for tau in TAUS]
             stats = replace(stats, profile=np.array(profile))
-        return log_m0, log_m1, stats.extended(PanelSums, members=members)
+        return weighed.log_m0, weighed.log_m1, stats.extended(PanelSums, members=members)
 
     def _bound_at(self, q: PanelGlobal, table: PanelTable, tau: float) -> float:
         moved = replace(q, tau=float(tau))
         panel_table = self.with_panel_likelihood(q, table, float(tau))
-        return self._weighed(moved, panel_table, TAUS[:0], np.empty((0, 0, 0)))[2].bound
+        return self._weighed(moved, panel_table, TAUS[:0])[2].bound
 
     def global_step(  # type: ignore[override]
         self, q: PanelGlobal, stats: PanelSums, careful: bool = False
