@@ -509,8 +509,13 @@ def shift_sums(
     near, first, second, _, far, far_first, far_second = moments
     score = first / under.tau + far_first / under.wide
     observed = (near - second) / under.tau**2 + (far - far_second) / under.wide**2 + score**2
-    rows = (near, far, score + rise, observed)
-    return np.stack([np.bincount(group, v, len(under.shift)) for v in rows], axis=1)
+    return np.stack(
+        [
+            np.bincount(group, of_unit, len(under.shift))
+            for of_unit in (near, far, score + rise, observed)
+        ],
+        axis=1,
+    )
 
 
 def spread_sums(moments: FloatArray, of_m: FloatArray, under: Shifted) -> FloatArray:

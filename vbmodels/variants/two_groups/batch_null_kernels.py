@@ -214,29 +214,17 @@ def room_of(n_alt, size):
 
 
 @njit(cache=True, inline="always")
-def _unit_of(n_m, size):
-    return Unit(
-        np.empty((n_m, 2)),
-        np.empty(n_m),
-        np.empty((n_m, 2, size)),
-        np.empty((n_m, size)),
-        np.empty((n_m, size)),
-    )
-
-
-@njit(cache=True, inline="always")
 def _bounds(x, log_weight, log_case, log_control, log_p, spike, broad, unit, part):
     """Fill what a unit's nodes of M are relative to and what they can hold."""
-    tops, bound = unit.tops, unit.bound
     for q in range(x.shape[0]):
         lmu, lnu = unit.lmu[q], unit.lnu[q]
         log_rates(x[q], lmu, lnu)
-        tops[q, 0] = _largest(log_case[q])
-        tops[q, 1] = error_logs(
+        unit.tops[q, 0] = _largest(log_case[q])
+        unit.tops[q, 1] = error_logs(
             log_weight[q], log_control[q], lmu, lnu, spike, broad, unit.rates[q]
         )
-        bound[q] = log_p[q] + tops[q, 0] + tops[q, 1] + math.log(2.0 * x.shape[1])
-        part[q, 0, OFFSET] = log_p[q] + tops[q, 0] + tops[q, 1]
+        part[q, 0, OFFSET] = log_p[q] + unit.tops[q, 0] + unit.tops[q, 1]
+        unit.bound[q] = part[q, 0, OFFSET] + math.log(2.0 * x.shape[1])
         part[q, 1, OFFSET] = -np.inf
 
 
@@ -403,10 +391,19 @@ def _fill_unit(table, u, under, spike, broad, room, unit, masses):
             relative(log_case[q], room.case)
             far_moments(here, log_far[q], far_slope[q], unit.tops[q, 0], b, wide, room.far)
             near = room.kept[: _near_nodes(here, rates, b, tau, v, room)]
-            part, extra, nodes = masses.part[u, q, 0], masses.extra[u, q], masses.nodes[u, q]
-            _add_null(near, rates, unit.lmu[q], unit.lnu[q], v, room, part, extra, nodes)
+            _add_null(
+                near,
+                rates,
+                unit.lmu[q],
+                unit.lnu[q],
+                v,
+                room,
+                masses.part[u, q, 0],
+                masses.extra[u, q],
+                masses.nodes[u, q],
+            )
             _add_profile(here, rates, b, profile, v, near, room, masses.at_tau[u, q])
-            best0 = _best(best0, part)
+            best0 = _best(best0, masses.part[u, q, 0])
         if of_other:
             _fill_other(
                 u,
@@ -429,7 +426,14 @@ def e_step(table, under, masses):
     """Fill the `Masses` of every unit of a `batch_null.Widened` under a `batch_null.Shifted`."""
     hypotheses, kind = under.of, table.of.kind
     n_units, n_m, size = table.of.x.shape
-    room, unit = room_of(hypotheses.alternatives.shape[0], size), _unit_of(n_m, size)
+    room = room_of(hypotheses.alternatives.shape[0], size)
+    unit = Unit(
+        np.empty((n_m, 2)),
+        np.empty(n_m),
+        np.empty((n_m, 2, size)),
+        np.empty((n_m, size)),
+        np.empty((n_m, size)),
+    )
     spike = np.empty(4)
     broad = np.array(
         [hypotheses.log_w, hypotheses.alternatives[0, 0], hypotheses.alternatives[0, 2]]
