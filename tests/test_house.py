@@ -18,7 +18,7 @@ BUDGETS = {
     "statements of flows": 23886,
     "statements of vbmodels": 24066,
     "words of English in flows' Python": 8594,
-    "words in templates": 5056,
+    "words in templates": 5053,
     "files of a folder of flows": 14,
     "files of a folder of vbmodels": 14,
     "lines that the formatter skips": 8,

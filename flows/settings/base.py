@@ -410,8 +410,7 @@ def _bytes(text: str) -> float | None:
     if match is None or (match[4] and not match[3]):
         return None
     power = " kmgtp".index(match[3].lower() or " ")
-    size: float = float(match[1] + (match[2] or "")) * (1024 if match[4] else 1000) ** power
-    return size
+    return float(float(match[1] + (match[2] or "")) * (1024 if match[4] else 1000) ** power)
 
 
 def declared(*options: type, base: type[RunSettings] = RunSettings) -> type[RunSettings]:
