@@ -59,9 +59,7 @@ class Stage:
         if run.complete and name not in ("check", "publish"):
             return None  # the attempt that it goes on with had done all this
         run.events.emit(StageBegins(name))
-        if not in_flow_run():
-            return self.function(run)
-        return self._task(run)
+        return self._task(run) if in_flow_run() else self.function(run)
 
     @cached_property
     def _task(self) -> Any:
