@@ -95,7 +95,7 @@ def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSetti
         return settings
     counts: Counter[str] = Counter()
     are_words = False  # yes and no, in a file that has types
-    listed, step = _listed(column, settings), max(len(files) // FILES, 1)
+    listed, step = _listed(column, settings), max(-(-len(files) // FILES), 1)
     for place, file in enumerate(f for start in range(step) for f in files[start::step]):
         known = len(counts)
         if known > MOST_LABELS or (known and listed) or (place >= FILES and known != 1):
