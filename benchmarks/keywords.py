@@ -47,7 +47,7 @@ from vbmodels.keywords.candidate_counts import Whole, count_candidates
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.selection import Histogram, select_above
 from vbmodels.keywords.features import FEATURE_NAMES, build_batch, label_rates
-from vbmodels.keywords.phrases.batch import PhraseBatch
+from vbmodels.keywords.phrases.batch import PhraseBatch, scored
 from vbmodels.keywords.phrases.features import PHRASE_FEATURES, build_phrases
 from vbmodels.keywords.phrases.model import Keyphrases
 from vbmodels.keywords.units import KeywordBatch
@@ -244,9 +244,9 @@ def without_labels(batch: PhraseBatch) -> dict[str, np.ndarray]:
     def column(name: str) -> np.ndarray:
         return batch.features[:, PHRASE_FEATURES.index(name)]
 
-    there = batch.member >= 0
     rank = np.exp(batch.words.features[:, FEATURE_NAMES.index("log_textrank")])
-    joined = np.where(there, rank[np.where(there, batch.member, 0)], 0.0).sum(axis=1)
+    words = (batch.member != np.array(-1).astype(batch.member.dtype)).sum(axis=1)
+    joined = scored(batch, rank, rank=np.zeros(batch.n_phrases))[:, 0] * words
     return {
         "TF-IDF": column("log_tf_idf"),
         "TF-IDF x position": column("log_tf_idf") - column("first_position"),

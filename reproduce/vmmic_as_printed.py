@@ -133,7 +133,8 @@ class PrintedVMMIC(MeanFieldVMMIC):
 
     def algorithm(self, q: MeanField) -> Algorithm:
         """Find the start, then sweep until the paper's rule is met; the paper has no leaps."""
-        q = yield Phase(self._start(q))
+        if not q.started:
+            q = yield Phase(self._start(q))
         return (yield Phase(self._sweeps(q)))
 
     def _sweeps(self, q: MeanField) -> Algorithm:

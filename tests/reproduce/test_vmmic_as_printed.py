@@ -30,6 +30,15 @@ def test_the_log_odds_add_up_and_freeze_the_indicators():
     assert frozen[MeanFieldVMMIC] < 0.6
 
 
+def test_it_starts_near_zero_unless_it_is_given_the_mode():
+    data, _ = simulate(np.random.default_rng(0), 200)
+    model = PrintedVMMIC()
+    reduce = InProcess(model, [data])
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    first = next(iter(Driver(loop_of(model), model, q, reduce)))
+    assert_allclose(first.q.mean, q.mean)
+
+
 def test_the_mean_of_b_1_9_is_not_that_of_its_factor():
     e, p = np.array([-1.5, 0.0, 0.7]), np.array([0.3, 0.8, 0.5])
     above, below = stats.norm.cdf(e), stats.norm.cdf(-e)
