@@ -141,6 +141,7 @@ def _predicted(
     predicted = {
         name: trees(of[seen], y.astype(int), seed)(of[new]) if several else rate
         for name, of in columns.items()
+        if np.ptp(of, axis=0).any()
     }
     if len(bags.rows):
         predicted[BY_INSTANCES] = by_instances(bags, seen, new, seed) if several else rate
