@@ -116,8 +116,8 @@ class _Form:
         return list(cls.model_fields)  # type: ignore[attr-defined]
 
 
-FILE = "FILE"
-"""A column that every input has: the name of a row's file, without its ending."""
+FILE, FOLDER = "FILE", "FOLDER"
+"""Columns that every input has: the name of a row's file, without its ending, and its folder's."""
 
 
 class _Names(dict[str, str]):

@@ -137,6 +137,25 @@ def test_labels_of_files_in_their_order_are_all_known(form, labels, used, tmp_pa
     assert found["result"] == used
 
 
+def test_folders_name_the_classes_of_a_fit_and_none_of_a_score(tmp_path, capsys):
+    for k, (name, features, places) in enumerate(slides()):
+        folder = tmp_path / "in" / ("tumor" if k % 2 else "normal")
+        folder.mkdir(parents=True, exist_ok=True)
+        write_clam(folder / f"{name}.h5", features, places)
+    used = ("--column", "label=FOLDER", MODEL)
+    code, out, err = run(capsys, "bags", tmp_path / "in", tmp_path / "out", *used, "--json")
+    assert code == 0, err
+    found = json.loads(out)["results"]
+    assert found["names"]["positive"] == "tumor"
+    assert found["counts"]["positive"] == BAGS // 2
+    assert found["test"]["better"]
+    code, out, err = run(
+        capsys, "score", tmp_path / "out", tmp_path / "in", tmp_path / "new", "--json"
+    )
+    assert code == 0, err
+    assert json.loads(out)["results"]["counts"]["labelled"] == 0
+
+
 def test_coordinates_that_repeat_within_slides_name_no_instances_and_that_is_said(tmp_path, capsys):
     for k, (name, features, places) in enumerate(slides()):
         if k < 3:
