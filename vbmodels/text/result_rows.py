@@ -67,12 +67,12 @@ class JoinedTexts(Sequence[str]):
 
     def with_others(self, others: Sequence[str], order: IntArray) -> Self:
         """Return these and others in another order, of which both together have the numbers."""
-        row = np.argsort(order).tolist()
+        row = np.argsort(order)
         otherwise = {**self.otherwise, **dict(enumerate(others, len(self)))}
         none = np.full((len(others), self.numbers.shape[1]), -1)
         numbers = np.concatenate([self.numbers, none])[order]
         return replace(
-            self, numbers=numbers, otherwise={row[i]: text for i, text in otherwise.items()}
+            self, numbers=numbers, otherwise={int(row[i]): text for i, text in otherwise.items()}
         )
 
 
@@ -125,13 +125,11 @@ def written(
         kept = kept & ~tokens.letter[tokens.word]
     named = named[(kept[first + 1] | genitive) & ~uncapitalised[tokens.word[first]]]
     each[named, 0] = marks.form[spans.start[named]]
-    links = np.full(len(tokens.word), -1) if tokens.link is None else tokens.link
-    links = np.where(links < -1, -2 - links, links)
     terms = tokens.term[tokens.word]
     return Written(
         JoinedTexts.of(forms, _most_frequent(spans, each)),
         JoinedTexts.of(forms, _between(spans.first, spans.size, width, marks.form, marks.link)),
-        JoinedTexts.of(vocabulary, _between(spans.first, spans.size, width, terms, links)),
+        JoinedTexts.of(vocabulary, _between(spans.first, spans.size, width, terms, tokens.between)),
         tokens.position[spans.first].astype(np.int64),
         spans.count,
     )
