@@ -186,16 +186,18 @@ def _write(
     r, observed, chosen = rows.take(r, 1.0), rows.take(observed, True), rows.take(chosen, True)
     offsets, texts, before = rows.offsets, rows.texts, int(chosen.sum())
     true = rows.take(marks.gold, UNKNOWN_TRUTH)
-    if settings.with_phrases:
-        chosen = without_near_duplicates(chosen, observed, r, texts.stem, offsets)
-        chosen = without_parts(chosen, observed, r, rows.spans)
     document, term = names.take(pa.array(rows.spans.document)), _as_arrow(texts.term)
+    stem = _as_arrow(texts.stem)
+    stems, terms = (column.to_numpy(zero_copy_only=False) for column in (stem, term))
+    if settings.with_phrases:
+        chosen = without_near_duplicates(chosen, observed, r, stems, offsets)
+        chosen = without_parts(chosen, observed, r, rows.spans)
     table = pa.table(
         [
             document,
             term,
             _as_arrow(texts.surface),
-            _as_arrow(texts.stem),
+            stem,
             pa.array(rows.words, pa.int32()),
             pa.array(r),
             pa.array(observed),
@@ -205,8 +207,7 @@ def _write(
             pa.array(texts.occurrences, pa.int32()),
             pc.equal(pc.utf8_lower(term), pc.utf8_lower(document)),
             pa.array(
-                longer_phrases(rows.spans.document, texts.stem, texts.term, chosen, observed),
-                pa.string(),
+                longer_phrases(rows.spans.document, stems, terms, chosen, observed), pa.string()
             ),
             pa.array(true == 1, mask=true == UNKNOWN_TRUTH),
         ],
@@ -252,16 +253,17 @@ def _export(table: pa.Table, names: Sequence[str], index: int, paths: RunPaths) 
     keyphrases: dict[str, list[dict[str, object]]] = {name: [] for name in names}
     taken = table.filter(pc.or_(table["selected"], table["observed"]))
     columns = ["doc_id", "term", "probability", "observed", "part_of"]
-    rows = taken.select(columns).to_pydict().values()
+    rows = taken.select(columns).sort_by([("probability", "descending")]).to_pydict().values()
     for name, term, probability, known, whole in zip(*rows, strict=True):
         part_of = {"part_of": whole} if whole else {}
         keyphrases[name].append(
             {"text": term, "probability": probability, "known": known} | part_of
         )
-    lines, encode = [], json.JSONEncoder(ensure_ascii=False).encode
-    for name, of_document in keyphrases.items():
-        of_document.sort(key=lambda keyphrase: -float(str(keyphrase["probability"])))
-        lines.append(encode({"id": name, "keyphrases": of_document}) + "\n")
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    lines = [
+        encode({"id": name, "keyphrases": of_document}) + "\n"
+        for name, of_document in keyphrases.items()
+    ]
     url = storage.join(paths.table("keyphrases"), f"part-{index:05d}.jsonl")
     storage.write_bytes(url, "".join(lines).encode())
 
