@@ -69,8 +69,8 @@ class JoinedTexts(Sequence[str]):
         """Return these and others in another order, of which both together have the numbers."""
         row = np.argsort(order)
         otherwise = {**self.otherwise, **dict(enumerate(others, len(self)))}
-        none = np.full((len(others), self.numbers.shape[1]), -1)
-        numbers = np.concatenate([self.numbers, none])[order]
+        none = np.full((len(others), self.numbers.shape[1]), -1, np.int32)
+        numbers = np.concatenate([self.numbers, none]).T.take(order, axis=1).T
         return replace(
             self, numbers=numbers, otherwise={int(row[i]): text for i, text in otherwise.items()}
         )
@@ -149,7 +149,7 @@ def _between(
     words, links
         [T] numbers of every word, and of what is between it and the next one.
     """
-    found = np.full((len(start), 2 * width - 1), -1)
+    found = np.full((2 * width - 1, len(start)), -1, np.int32).T  # read by column
     if not len(words):
         return found
     for i in range(width):
@@ -163,7 +163,7 @@ def _between(
 
 def _most_frequent(spans: Spans, each: IntArray) -> IntArray:
     """Return the most frequent row of ``each`` [O, K] of a phrase; the earlier of equals."""
-    chosen = np.empty((len(spans.size), each.shape[1]), np.int64)
+    chosen = np.empty((each.shape[1], len(spans.size)), np.int32).T
     chosen[spans.phrase] = each
     again = np.flatnonzero(spans.count[spans.phrase] > 1)
     if not len(again):
