@@ -301,7 +301,9 @@ def _choose(
     read: dict[int, list[tuple[str, int, int]]] = {}
     for number, ((p, d), share) in enumerate(zip(chosen, removed, strict=True), 1):
         if p not in read:
-            read[p] = _documents_of(storage.read_table(paths.table("keywords", indices[p])))
+            read[p] = _documents_of(
+                storage.read_table(paths.table("keywords", indices[p]), ["doc_id", "observed"])
+            )
         name, candidates, known = read[p][d]
         expected = float(parts[p].keywords[np.searchsorted(parts[p].document, d)])
         rows.append(DocumentToLabel(number, name, candidates, known, expected, share))

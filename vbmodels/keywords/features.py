@@ -383,10 +383,8 @@ def _repeated_bigram(before: IntArray, after: IntArray, size: int) -> FloatArray
 
 def own_score(tokens: DocumentTokens) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The user's score of every word, its rank, and whether it is given; see `score_columns`."""
-    if tokens.score is None:
-        nothing = np.zeros(tokens.n_words)
-        return nothing, nothing, nothing
-    return score_columns(tokens.score, tokens.document_of_word)
+    own = np.full(tokens.n_words, np.nan) if tokens.score is None else tokens.score
+    return score_columns(own, tokens.document_of_word)
 
 
 def score_columns(
@@ -403,8 +401,7 @@ def score_columns(
         [W] score of every unit, NaN where it has none, and number of its document, those of one
         side by side.
     """
-    size = len(values)
-    raw, rank, given = np.zeros(size), np.zeros(size), np.zeros(size)
+    raw, rank, given = np.zeros((3, len(values)))
     if not (rows := np.flatnonzero(np.isfinite(values))).size:
         return raw, rank, given
     score, middle = values[rows], np.empty(len(rows))
@@ -432,8 +429,7 @@ def _form_features(tokens: DocumentTokens, tf: FloatArray) -> tuple[FloatArray, 
     size = tokens.n_words
 
     def share(flag: BoolArray) -> FloatArray:
-        total = np.bincount(tokens.word, weights=flag, minlength=size)
-        return total / tf
+        return np.asarray(np.bincount(tokens.word, flag, size) / tf)
 
     longest = np.zeros(size, np.int64)
     np.maximum.at(longest, tokens.word, tokens.phrase)
