@@ -15,8 +15,8 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 23886,
-    "statements of vbmodels": 24147,
+    "statements of flows": 23885,
+    "statements of vbmodels": 24145,
     "words of English in flows' Python": 8594,
     "words in templates": 5056,
     "files of a folder of flows": 14,

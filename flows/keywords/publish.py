@@ -314,8 +314,6 @@ def _choose(
 
 def _documents_of(table: pa.Table) -> list[tuple[str, int, int]]:
     """Return name, rows and known rows of every document of a table of candidates."""
-    if not len(table):
-        return []
     names = table["doc_id"].combine_chunks()
     new = pc.not_equal(names.slice(1), names.slice(0, len(names) - 1))
     starts = np.concatenate([[0], np.flatnonzero(new.to_numpy(zero_copy_only=False)) + 1])
