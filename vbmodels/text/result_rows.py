@@ -46,11 +46,11 @@ class JoinedTexts(Sequence[str]):
     """
 
     parts: Sequence[str]
-    numbers: IntArray
+    numbers: Numbers
     otherwise: Mapping[int, str]
 
     @classmethod
-    def of(cls, parts: Sequence[str], numbers: IntArray) -> Self:
+    def of(cls, parts: Sequence[str], numbers: Numbers) -> Self:
         """Join parts; blanks that no writer puts there are left out."""
         apart = np.array([*map(_may_close_up, parts), False])[numbers].any(axis=1)
         texts = cls(parts, numbers, {})
@@ -137,7 +137,7 @@ def written(
 
 def _between(
     start: IntArray, size: IntArray, width: int, words: Numbers, links: Numbers
-) -> IntArray:
+) -> Numbers:
     """Return the numbers [n, 2 width - 1] of words in a row and of what is between them.
 
     -1 where nothing is.
@@ -161,7 +161,7 @@ def _between(
     return found
 
 
-def _most_frequent(spans: Spans, each: IntArray) -> IntArray:
+def _most_frequent(spans: Spans, each: Numbers) -> Numbers:
     """Return the most frequent row of ``each`` [O, K] of a phrase; the earlier of equals."""
     chosen = np.empty((each.shape[1], len(spans.size)), np.int32).T
     chosen[spans.phrase] = each
