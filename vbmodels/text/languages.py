@@ -23,8 +23,6 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import numpy as np
-
 
 class LanguageError(ValueError):
     """A language cannot be read: what was expected, what was found, what to do."""
@@ -210,7 +208,7 @@ def detected(text: str) -> str | None:
     words = text.lower().split()
     if sum(map(len, words)) < _FEWEST_LETTERS:
         return likely
-    if sum(map(_ENGLISH.__contains__, words)) > _ENGLISH_SHARE * len(words):
+    if sum(word in _ENGLISH for word in words) > _ENGLISH_SHARE * len(words):
         return ENGLISH
     if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
         return likely
@@ -253,18 +251,8 @@ def _identifier() -> Any:
             "auto without py3langid",
             "install the package py3langid, or set language",
         ) from error
-    from vbmodels.text.token_kernels import visited
-
-    class Compiled(LanguageIdentifier):  # type: ignore[misc]
-        """Walks through the bytes of a text in a kernel."""
-
-        def _raw_score(self, text: bytes) -> Any:
-            features, times = visited(np.frombuffer(text, np.uint8), *automaton)
-            return np.log1p(times) @ self.nb_ptc[features] + self.nb_pc
-
-    found = Compiled.from_model_file(MODEL_FILE, norm_probs=True)
+    found = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     found.set_languages([code for code in CODES if code in found.labels])
-    automaton = [np.asarray(part) for part in (found.tk_nextmove, found.tk_row, found.tk_output)]
     return found
 
 

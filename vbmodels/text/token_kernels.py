@@ -20,30 +20,6 @@ NOUN, ADJECTIVE = 1, 2
 
 
 @njit(cache=True, nogil=True)
-def visited(text, moves, rows, feature):
-    """Return the distinct features that an automaton finds in a text, and how often each.
-
-    Parameters
-    ----------
-    text
-        [B] its bytes.
-    moves
-        The next state, by row and byte.
-    rows, feature
-        [S] row of every state, and the feature that it finds; -1 for none.
-    """
-    times, found = np.zeros(len(feature) + 1, np.float32), np.empty(len(text), np.int64)
-    state, filled = 0, 0
-    for byte in text:
-        state = moves[(rows[state] << 8) + byte]
-        one = feature[state]
-        found[filled] = one
-        filled += one >= 0 and times[one] == 0.0
-        times[one] += 1.0  # the last one is that of -1
-    return found[:filled], times[found[:filled]]
-
-
-@njit(cache=True, nogil=True)
 def candidates(token, pos, offsets, stem, stems, least, always):
     """Return stem, occurrences [W] and offsets [D + 1] of each document's frequent words.
 
