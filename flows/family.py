@@ -13,7 +13,7 @@ from flows import storage
 from flows.faults import Fault, InputError
 from flows.records.runs import Dropped, Parameter, RunPaths, RunRecord
 from flows.settings import RunSettings
-from flows.settings.base import FILE
+from flows.settings.base import FILE, FOLDER
 from flows.storage import InputFile, Sources
 from flows.tables.checks import Kinds, faults_of
 from flows.tables.file_table import file_table_of
@@ -143,7 +143,7 @@ def reading_of(family: Family, settings: RunSettings) -> AbstractContextManager[
             settings.skip_rows,
             settings.sheet,
             documents,
-            FILE in settings.columns.values(),
+            tuple(name for name in (FILE, FOLDER) if name in settings.columns.values()),
             file_table_of(settings),
         )
     )

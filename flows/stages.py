@@ -59,9 +59,7 @@ class Stage:
         if run.complete and name not in ("check", "publish"):
             return None  # the attempt that it goes on with had done all this
         run.events.emit(StageBegins(name))
-        if not in_flow_run():
-            return self.function(run)
-        return self._task(run)
+        return self._task(run) if in_flow_run() else self.function(run)
 
     @cached_property
     def _task(self) -> Any:
@@ -167,6 +165,8 @@ def _start(run: Run) -> None:
     with ExitStack() as opened:  # all of it or nothing, so that a second attempt can begin again
         gc.freeze()  # what is there now is not looked through again for each partition
         opened.callback(gc.unfreeze)
+        opened.callback(gc.set_threshold, *gc.get_threshold())
+        gc.set_threshold(YOUNG)
         if "numba" in sys.modules:
             from vbmodels.core.cached_kernels import compiling
 
@@ -203,6 +203,9 @@ def _job(run: Run) -> Job:
         start=incremental.start_of(run, model),
     )
 
+
+YOUNG = 50_000
+"""Objects after which the garbage collector looks for cycles: what is read has next to none."""
 
 START = 5.0
 """CPU seconds until what local workers need is imported, once for all, on a machine of 2026."""

@@ -15,10 +15,10 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 23886,
-    "statements of vbmodels": 24147,
-    "words of English in flows' Python": 8594,
-    "words in templates": 5056,
+    "statements of flows": 23884,
+    "statements of vbmodels": 24047,
+    "words of English in flows' Python": 8593,
+    "words in templates": 5053,
     "files of a folder of flows": 14,
     "files of a folder of vbmodels": 14,
     "lines that the formatter skips": 8,

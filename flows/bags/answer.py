@@ -11,6 +11,7 @@ from scipy.special import pdtrc
 
 from flows.bags import models
 from flows.bags.input.form import BagForm, read_form
+from flows.bags.rivals import BY_SIZE
 from flows.bags.rows import Kind, Rows, Which
 from flows.bags.settings import GIB, BagSettings
 from flows.bags.summary import Bag, Summary, joined, marks_by_name
@@ -261,6 +262,15 @@ class Answer:
         """Whether instances have probabilities."""
         listed = [bag for bags in self.bags.values() for bag in bags]
         return any(instance.chance is not None for bag in listed for instance in bag.instances)
+
+    @property
+    def by_size(self) -> float | None:
+        """Share of the gain in log loss that the number of instances alone gives, if known."""
+        if isinstance(self.test, LabelTest) and self.test.better:
+            for rival in self.test.rivals:
+                if rival.name == BY_SIZE:
+                    return (self.test.base - rival.loss) / self.test.gain.value
+        return None
 
     @property
     def is_useful(self) -> bool:

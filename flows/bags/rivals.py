@@ -1,9 +1,10 @@
 """Simpler models, and what they predict of the bags that are tested: the table rivals.
 
 Of labels and levels boosted trees on pooled features (mean, largest, smallest, sd, number of
-instances), and of labels those on instances with their bag's label copied, whose scores out of
-their fold a logistic regression turns into a bag's probability; of numbers ridge regression and
-boosted trees on pooled features. All are fitted to the bags that the model was fitted to; where
+instances), of labels also those on the number of instances alone, which tells how bags were taken,
+and those on instances with their bag's label copied, whose scores out of their fold a logistic
+regression turns into a bag's probability; of numbers ridge regression and boosted trees on pooled
+features. All are fitted to the bags that the model was fitted to; where
 none was held out, in folds of groups, as far as that takes seconds.
 """
 
@@ -37,7 +38,7 @@ LARGEST_IN_FOLDS = 2_000_000
 """Numbers of all pooled features beyond which there are no rivals in folds."""
 INNER_FOLDS = 3
 TREES, BY_INSTANCES = "boosted trees on pooled features", "boosted trees on instances"
-RIDGE = "ridge regression on pooled features"
+RIDGE, BY_SIZE = "ridge regression on pooled features", "number of instances alone"
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Held:
 
     Attributes
     ----------
-    pooled
-        [B, P].
+    pooled, sizes
+        [B, P] and, of them, the logs of the numbers of instances, [B, K].
     label
         As given, or a level's place from 0, [B]; NaN where there is none.
     held
@@ -61,6 +62,7 @@ class Held:
     """
 
     pooled: FloatArray
+    sizes: FloatArray
     label: FloatArray
     held: BoolArray
     tested: BoolArray
@@ -135,7 +137,12 @@ def _predicted(
         return _numbers(x, y, x_new, settings.seed)
     rate = np.full(new.size, (y.sum() + 0.5) / (y.size + 1.0))
     several, seed = np.unique(y).size == 2, settings.seed
-    predicted = {TREES: trees(x, y.astype(int), seed)(x_new) if several else rate}
+    columns = {TREES: bags.pooled, BY_SIZE: bags.sizes}
+    predicted = {
+        name: trees(of[seen], y.astype(int), seed)(of[new]) if several else rate
+        for name, of in columns.items()
+        if np.ptp(of, axis=0).any()
+    }
     if len(bags.rows):
         predicted[BY_INSTANCES] = by_instances(bags, seen, new, seed) if several else rate
     return predicted
@@ -201,8 +208,7 @@ def by_instances(bags: Held, seen: IntArray, wanted: IntArray, seed: int) -> Flo
     from sklearn.linear_model import LogisticRegression
 
     head = LogisticRegression().fit(pooled_scores[seen], label[seen])
-    chance: FloatArray = head.predict_proba(pooled_scores[wanted])[:, 1]
-    return chance
+    return np.asarray(head.predict_proba(pooled_scores[wanted])[:, 1])
 
 
 def _table(
@@ -243,6 +249,7 @@ def _read(item: tuple[int, Rows], paths: RunPaths, only_held: bool, with_rows: b
     with_rows &= len(data.modalities) == 1
     return Held(
         pooled=_pooled(data),
+        sizes=sizes_of(data),
         label=rows.label,
         held=rows.held,
         tested=rows.known & rows.is_unseen & (rows.held | (not only_held)),
@@ -253,13 +260,18 @@ def _read(item: tuple[int, Rows], paths: RunPaths, only_held: bool, with_rows: b
 
 
 def _joined(parts: Sequence[Held]) -> Held:
-    counts = np.cumsum([0, *(part.label.size for part in parts)])
     return Held(
         pooled=np.concatenate([p.pooled for p in parts]),
+        sizes=np.concatenate([p.sizes for p in parts]),
         label=np.concatenate([p.label for p in parts]),
         held=np.concatenate([p.held for p in parts]),
         tested=np.concatenate([p.tested for p in parts]),
         rows=np.concatenate([p.rows for p in parts]),
-        bag=np.concatenate([p.bag + offset for p, offset in zip(parts, counts, strict=False)]),
+        bag=np.concatenate(
+            [
+                p.bag + sum(before.label.size for before in parts[:place])
+                for place, p in enumerate(parts)
+            ]
+        ),
         group=np.concatenate([p.group for p in parts]),
     )

@@ -141,5 +141,4 @@ def rank_of(instances: pa.Table, is_number: bool) -> FloatArray:
 
 def floats(column: pa.ChunkedArray) -> FloatArray:
     """Return a column's numbers, NaN for missing ones."""
-    values: FloatArray = column.cast(pa.float64()).fill_null(np.nan).to_numpy()
-    return values
+    return np.asarray(column.cast(pa.float64()).fill_null(np.nan).to_numpy())

@@ -268,12 +268,10 @@ INSTANCES = Table(
 
 def rivals_of(order: Sequence[str]) -> Table:
     """Return the table of what simpler models predict; of levels in an order their chances."""
-    predicted = Column(
-        "predicted", NUMBER, "probability that the label is 1, or the predicted number"
-    )
+    predicted = Column("predicted", NUMBER, "probability of the label 1, or the number")
     return Table(
         "rivals",
-        "What simpler models, fitted to the same bags, predict of the tested ones.",
+        "What simpler models of the same bags predict of tested ones.",
         (
             _BAG_ID,
             Column("rival", TEXT, "the simpler model"),

@@ -278,8 +278,7 @@ def foremost(instances: pa.Table, is_number: bool) -> IntArray:
     bag = instances["bag_id"].combine_chunks().dictionary_encode().indices.to_numpy()
     order = np.lexsort((-rank_of(instances, is_number), bag))
     position = np.arange(len(order)) - np.searchsorted(bag, bag, side="left")
-    chosen: IntArray = order[position < MOST_INSTANCES]
-    return chosen
+    return np.asarray(order[position < MOST_INSTANCES])
 
 
 def marker_table(
@@ -345,5 +344,4 @@ def sample_of(instances: pa.Table, data: Bags) -> Sampled | None:
 
 def _modality_of(instances: pa.Table, form: BagForm) -> IntArray:
     names = pa.array(form.modalities, pa.string())
-    kind: IntArray = pc.index_in(instances["modality"].fill_null(""), names).to_numpy()
-    return kind
+    return np.asarray(pc.index_in(instances["modality"].fill_null(""), names).to_numpy())

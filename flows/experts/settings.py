@@ -70,8 +70,9 @@ class ExpertSettings(declared(ExpertOptions, base=TableSettings)):  # type: igno
     )
     held_out: str = Field(
         "",
-        description="Which rows are held out, by default some at random. last: the last rows of "
-        "the input; the name of a column: the rows with its last values, such as the latest dates.",
+        description="Which rows are held out; by default none below 5,000 labelled rows, else "
+        "some at random. last: the last rows of the input; the name of a column: the rows with its "
+        "last values, such as the latest dates.",
     )
     group_parts: int = Field(
         0,

@@ -186,16 +186,18 @@ def _write(
     r, observed, chosen = rows.take(r, 1.0), rows.take(observed, True), rows.take(chosen, True)
     offsets, texts, before = rows.offsets, rows.texts, int(chosen.sum())
     true = rows.take(marks.gold, UNKNOWN_TRUTH)
-    if settings.with_phrases:
-        chosen = without_near_duplicates(chosen, observed, r, texts.stem, offsets)
-        chosen = without_parts(chosen, observed, r, rows.spans)
     document, term = names.take(pa.array(rows.spans.document)), _as_arrow(texts.term)
+    stem = _as_arrow(texts.stem)
+    stems, terms = (column.to_numpy(zero_copy_only=False) for column in (stem, term))
+    if settings.with_phrases:
+        chosen = without_near_duplicates(chosen, observed, r, stems, offsets)
+        chosen = without_parts(chosen, observed, r, rows.spans)
     table = pa.table(
         [
             document,
             term,
             _as_arrow(texts.surface),
-            _as_arrow(texts.stem),
+            stem,
             pa.array(rows.words, pa.int32()),
             pa.array(r),
             pa.array(observed),
@@ -205,8 +207,7 @@ def _write(
             pa.array(texts.occurrences, pa.int32()),
             pc.equal(pc.utf8_lower(term), pc.utf8_lower(document)),
             pa.array(
-                longer_phrases(rows.spans.document, texts.stem, texts.term, chosen, observed),
-                pa.string(),
+                longer_phrases(rows.spans.document, stems, terms, chosen, observed), pa.string()
             ),
             pa.array(true == 1, mask=true == UNKNOWN_TRUTH),
         ],
@@ -252,16 +253,17 @@ def _export(table: pa.Table, names: Sequence[str], index: int, paths: RunPaths) 
     keyphrases: dict[str, list[dict[str, object]]] = {name: [] for name in names}
     taken = table.filter(pc.or_(table["selected"], table["observed"]))
     columns = ["doc_id", "term", "probability", "observed", "part_of"]
-    rows = taken.select(columns).to_pydict().values()
+    rows = taken.select(columns).sort_by([("probability", "descending")]).to_pydict().values()
     for name, term, probability, known, whole in zip(*rows, strict=True):
         part_of = {"part_of": whole} if whole else {}
         keyphrases[name].append(
             {"text": term, "probability": probability, "known": known} | part_of
         )
-    lines, encode = [], json.JSONEncoder(ensure_ascii=False).encode
-    for name, of_document in keyphrases.items():
-        of_document.sort(key=lambda keyphrase: -float(str(keyphrase["probability"])))
-        lines.append(encode({"id": name, "keyphrases": of_document}) + "\n")
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    lines = [
+        encode({"id": name, "keyphrases": of_document}) + "\n"
+        for name, of_document in keyphrases.items()
+    ]
     url = storage.join(paths.table("keyphrases"), f"part-{index:05d}.jsonl")
     storage.write_bytes(url, "".join(lines).encode())
 
@@ -299,7 +301,9 @@ def _choose(
     read: dict[int, list[tuple[str, int, int]]] = {}
     for number, ((p, d), share) in enumerate(zip(chosen, removed, strict=True), 1):
         if p not in read:
-            read[p] = _documents_of(storage.read_table(paths.table("keywords", indices[p])))
+            read[p] = _documents_of(
+                storage.read_table(paths.table("keywords", indices[p]), ["doc_id", "observed"])
+            )
         name, candidates, known = read[p][d]
         expected = float(parts[p].keywords[np.searchsorted(parts[p].document, d)])
         rows.append(DocumentToLabel(number, name, candidates, known, expected, share))
@@ -310,8 +314,6 @@ def _choose(
 
 def _documents_of(table: pa.Table) -> list[tuple[str, int, int]]:
     """Return name, rows and known rows of every document of a table of candidates."""
-    if not len(table):
-        return []
     names = table["doc_id"].combine_chunks()
     new = pc.not_equal(names.slice(1), names.slice(0, len(names) - 1))
     starts = np.concatenate([[0], np.flatnonzero(new.to_numpy(zero_copy_only=False)) + 1])

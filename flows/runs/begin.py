@@ -46,7 +46,7 @@ from flows.records.runs import (
 from flows.runs import resume as resuming
 from flows.runs.context import Run
 from flows.settings import ComputeSettings, RunSettings
-from flows.settings.base import FILE
+from flows.settings.base import FILE, FOLDER
 from flows.settings.load import validated
 from flows.storage import StorageError
 from flows.tables.roles import WEIGHT
@@ -210,9 +210,12 @@ def _is_published(run: Run) -> bool:
 
 def _settings_of(family: Family, fitted: RunPaths, record: RunRecord) -> RunSettings:
     """Return the settings of a fit for new rows, which are scored alike whatever they weigh."""
-    # New data may have a table of their own with a line a file.
-    gone = (WEIGHT, FILE)
-    columns = {role: name for role, name in record.settings["columns"].items() if role not in gone}
+    # New data may have a table of their own with a line a file, and their folder is no label.
+    columns = {
+        role: name
+        for role, name in record.settings["columns"].items()
+        if role not in (WEIGHT, FILE) and not (name == FOLDER and role.startswith("label"))
+    }
     known = {k: v for k, v in record.settings.items() if not k.startswith("file_")}
     try:
         return family.settings(**known | {"columns": columns})

@@ -27,7 +27,7 @@ from flows.records.runs import (
 from flows.report.render import lines_of
 from flows.runs.context import Run
 from flows.settings import RunSettings
-from flows.settings.base import FILE
+from flows.settings.base import FILE, FOLDER
 from flows.settings.tables import FileTableSettings
 from flows.storage import InputFile, Sources, StorageError
 from flows.tables.file_table import unmatched, with_file_table, without_table
@@ -115,7 +115,11 @@ def _refuse_unknown_names(run: Run) -> None:
             columns |= dict.fromkeys(storage.parquet_file(file.url).schema_arrow.names)
     faults = []
     for name, why in named:
-        if not columns or name == FILE or any(matches(column, name) for column in columns):
+        if (
+            not columns
+            or name in (FILE, FOLDER)
+            or any(matches(column, name) for column in columns)
+        ):
             continue
         remedy = f"{did_you_mean(name, columns) or 'correct the name.'} The columns are "
         remedy += listed([*columns], 8)

@@ -116,8 +116,8 @@ class _Form:
         return list(cls.model_fields)  # type: ignore[attr-defined]
 
 
-FILE = "FILE"
-"""A column that every input has: the name of a row's file, without its ending."""
+FILE, FOLDER = "FILE", "FOLDER"
+"""Columns that every input has: the name of a row's file, without its ending, and its folder's."""
 
 
 class _Names(dict[str, str]):
@@ -410,8 +410,7 @@ def _bytes(text: str) -> float | None:
     if match is None or (match[4] and not match[3]):
         return None
     power = " kmgtp".index(match[3].lower() or " ")
-    size: float = float(match[1] + (match[2] or "")) * (1024 if match[4] else 1000) ** power
-    return size
+    return float(float(match[1] + (match[2] or "")) * (1024 if match[4] else 1000) ** power)
 
 
 def declared(*options: type, base: type[RunSettings] = RunSettings) -> type[RunSettings]:

@@ -34,8 +34,8 @@ class FileOptions:
         Of a workbook; None for the first one with a table.
     documents
         Whether a ``.txt`` file is one document; else it is a table.
-    names_files
-        Whether every row has the name of its file, in a column FILE.
+    of_files
+        Those of the columns FILE and FOLDER that every row has.
     file_table
         A table whose cells every row of a file has, from the file's line.
     """
@@ -44,7 +44,7 @@ class FileOptions:
     skip_rows: int | None = None
     sheet: str | None = None
     documents: bool = True
-    names_files: bool = False
+    of_files: tuple[str, ...] = ()
     file_table: FileTable | None = None
 
 

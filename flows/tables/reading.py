@@ -130,8 +130,7 @@ def _places(
         raise UnreadableCells(
             positive.column, row, cell, odd.size, expected=expected, is_label=True
         )
-    places: FloatArray = indices.cast(pa.float64()).fill_null(np.nan).to_numpy() + 1.0
-    return places
+    return np.asarray(indices.cast(pa.float64()).fill_null(np.nan).to_numpy() + 1.0)
 
 
 def _chosen(table: Table, rows: pa.Table) -> pa.Table:

@@ -108,6 +108,54 @@ def test_a_folder_of_slides_goes_in_as_it_is(tmp_path, capsys, layout):
     assert not any("left out: " in one or "several files" in one for one in found["warnings"])
 
 
+@pytest.mark.parametrize(
+    ("labels", "used"),
+    [
+        ({0: "no", 50: "yes"}, "label: positive is yes"),
+        ({0: "0", 50: "1"}, "label: positive is 1"),
+        ({0: "1", 20: "2", 35: "3", 52: "4"}, "label: the level is predicted"),
+    ],
+)
+@pytest.mark.parametrize("form", ["list", "files"])
+def test_labels_of_files_in_their_order_are_all_known(form, labels, used, tmp_path, capsys):
+    """The first files have one label alone."""
+    random = np.random.default_rng(0)
+    lines = ["slide,result"]
+    for k in range(54):
+        label = [word for first, word in labels.items() if first <= k][-1]
+        lines.append(f"s{k:02d},{label}")
+        features = random.normal(size=(3, 4)).astype(np.float32)
+        if form == "list":
+            write_clam(tmp_path / f"s{k:02d}.h5", features, np.zeros((3, 2)))
+        else:
+            rows = [f"{label},{','.join(map(str, row))}" for row in features]
+            (tmp_path / f"s{k:02d}.csv").write_text("\n".join(["result,a,b,c,d", *rows]))
+    if form == "list":
+        (tmp_path / "labels.csv").write_text("\n".join(lines))
+    of_files = ["--column", "bag_id=FILE"] if form == "files" else []
+    _, found = check(capsys, tmp_path, "--column", "label=result", *of_files)
+    assert found["result"] == used
+
+
+def test_folders_name_the_classes_of_a_fit_and_none_of_a_score(tmp_path, capsys):
+    for k, (name, features, places) in enumerate(slides()):
+        folder = tmp_path / "in" / ("tumor" if k % 2 else "normal")
+        folder.mkdir(parents=True, exist_ok=True)
+        write_clam(folder / f"{name}.h5", features, places)
+    used = ("--column", "label=FOLDER", MODEL)
+    code, out, err = run(capsys, "bags", tmp_path / "in", tmp_path / "out", *used, "--json")
+    assert code == 0, err
+    found = json.loads(out)["results"]
+    assert found["names"]["positive"] == "tumor"
+    assert found["counts"]["positive"] == BAGS // 2
+    assert found["test"]["better"]
+    code, out, err = run(
+        capsys, "score", tmp_path / "out", tmp_path / "in", tmp_path / "new", "--json"
+    )
+    assert code == 0, err
+    assert json.loads(out)["results"]["counts"]["labelled"] == 0
+
+
 def test_coordinates_that_repeat_within_slides_name_no_instances_and_that_is_said(tmp_path, capsys):
     for k, (name, features, places) in enumerate(slides()):
         if k < 3:

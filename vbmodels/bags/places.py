@@ -1,4 +1,4 @@
-"""Columns of numbers that say where an instance is in its bag, and not what it is like."""
+"""Columns of numbers that say where or when an instance is in its bag, not what it is like."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ _NUMBERING = re.compile(
     r"(tile|patch|instance|object|cell|nucleus|crop|roi)[ _.-]?(id|no|nr|num|number|index|idx)?",
     re.IGNORECASE,
 )
+_CLOCK = re.compile(r"((event|acquisition)[ _.-]?)?time([ _.-]?stamp)?", re.IGNORECASE)
 _WORD = re.compile(r"[A-Z]?[a-zµμ]+|[A-Z]+(?![a-z])|\d+")
 _FEWEST = 3  # instances of a bag that are numbered
 _FEWEST_PIXELS = 16  # of a tile
 
 
 def find_places(columns: Mapping[str, FloatArray], bag: IntArray) -> dict[str, str]:
-    """Return the columns of coordinates, and of numbers that instances have in their bag, with why.
+    """Return the columns of coordinates, of numbers in the bag and of a clock's times, with why.
 
     Parameters
     ----------
     columns
-        Numbers of each instance, [n], NaN where they are missing.
+        Numbers of each instance in the order of the file, [n], NaN where they are missing.
     bag
         The bag of each instance, [n].
 
@@ -57,6 +58,8 @@ def find_places(columns: Mapping[str, FloatArray], bag: IntArray) -> dict[str, s
     for name, values in columns.items():
         if name not in found and _is_numbering(values, bag, bool(_NUMBERING.fullmatch(name))):
             found[name] = "number of the instance in its bag"
+        elif _CLOCK.fullmatch(name) and _rises(values, bag):
+            found[name] = "time of the instance in its bag"
     return found
 
 
@@ -71,6 +74,12 @@ def _is_of_grid(values: FloatArray) -> bool:
     if not np.all(values % 1.0 == 0.0):
         return False
     return bool(np.gcd.reduce(values.astype(np.int64)) >= _FEWEST_PIXELS)
+
+
+def _rises(values: FloatArray, bag: IntArray) -> bool:
+    """Say whether no number is below the one before it in its bag."""
+    order = np.argsort(bag, kind="stable")
+    return bool(np.all((np.diff(values[order]) >= 0.0) | (np.diff(bag[order]) > 0)))
 
 
 def _is_numbering(values: FloatArray, bag: IntArray, with_gaps: bool) -> bool:

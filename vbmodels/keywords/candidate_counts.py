@@ -93,14 +93,9 @@ def count_candidates(
 
 def added(parts: list[Rows]) -> Rows:
     """Add rows of equal candidate and fold; sorted."""
-    if not parts:
-        kinds = (np.uint64, np.int8, np.int32, np.int32, np.int32)
-        none: Any = [np.zeros(0, kind) for kind in kinds]
-        return Rows(*none)
-    names = ("key", "fold", "documents", "looked_at", "labels")
-    rows = Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-    if not len(rows.key):
-        return rows
+    kinds = (np.uint64, np.int8, np.int32, np.int32, np.int32)
+    every = zip(kinds, *(vars(part).values() for part in parts), strict=True)
+    rows = Rows(*(np.concatenate([np.zeros(0, kind), *columns]) for kind, *columns in every))
     order = np.lexsort((rows.fold, rows.key))
     rows = rows.taken(order)
     new = np.ones(len(order), bool)
@@ -138,9 +133,6 @@ class Whole:
         """
         ends = rows.ends
         at = ends[:-1]
-        if not len(at):
-            none = np.zeros(0, np.int64)
-            return cls(rows, rows.key, none, none, none)
         documents, looked_at, labels = (
             np.add.reduceat(c, at, dtype=np.int64)
             for c in (rows.documents, rows.looked_at, rows.labels)

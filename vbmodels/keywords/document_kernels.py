@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc,no-untyped-call,no-untyped-def,untyped-decorator"
-"""Loops over documents without a call for each: ranks of their words, TextRank of their graphs."""
+"""Loops over documents without a call for each: ranks, parts of others, TextRank of graphs."""
 
 from __future__ import annotations
 
@@ -41,6 +41,33 @@ def middle_ranks(score, document, rank):
                 rank[first + order[i]] = (low + 0.5 * (high - low)) / size
             low = high
         first = last
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def keep_wholes(rows, size, ends, by_phrase, first, beyond, phrase, start, end, kept):
+    """Mark of some candidates, best first, those that `selection.without_parts` keeps.
+
+    Parameters
+    ----------
+    rows, size
+        The candidates, and the words of each [M].
+    ends, by_phrase
+        [M + 1] and [O] occurrences of each candidate.
+    first, beyond
+        [O] the occurrences that each may be inside of.
+    phrase, start, end
+        [O] candidate, first word and the word behind the last of each occurrence.
+    kept
+        [M] whether a candidate is kept.
+    """
+    for row in rows:
+        for i in by_phrase[ends[row] : ends[row + 1]]:
+            whole = True
+            for o in range(first[i], beyond[i]):
+                shared = min(end[o], end[i]) - max(start[o], start[i])
+                longer = 2 * shared > size[row] and shared < end[o] - start[o]
+                whole &= not (longer and kept[phrase[o]])
+            kept[row] |= whole
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

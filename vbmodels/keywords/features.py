@@ -12,12 +12,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 from scipy.special import ndtri
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
-from vbmodels.keywords import document_kernels as graph_kernels
-from vbmodels.keywords import document_kernels as selection_kernels
+from vbmodels.keywords import document_kernels as kernels
 from vbmodels.keywords.graph import cooccurrences, system_matrix
 from vbmodels.keywords.options import DAMPING, WINDOW
 from vbmodels.keywords.units import KeywordBatch
@@ -166,6 +165,7 @@ def build_batch(
     idf = np.log((1.0 + n_documents) / (1.0 + elsewhere.frequency)) + 1.0
     rank, affinities, reach, neighbours = _graph_features(graphs, damping, own_labels)
     phraseness = keyphraseness(elsewhere.documents, elsewhere.labels, rates[folds])
+    before, after = _bigrams(tokens)
     columns = (
         np.ones(tokens.n_words),
         np.log(tf),
@@ -181,9 +181,10 @@ def build_batch(
         reach,
         neighbours,
         phraseness,
-        *_adjacency_features(tokens, tf),
+        np.bincount(after, minlength=tokens.n_words) / tf,
+        np.bincount(before, minlength=tokens.n_words) / tf,
         _mean_of_neighbours(graphs, phraseness),
-        _repeated_bigram(tokens),
+        _repeated_bigram(before, after, tokens.n_words),
         *own_score(tokens),
     )
     return replace(graphs, x=side_by_side(columns))
@@ -238,21 +239,21 @@ def affinity(m: FloatArray, observed: IntArray) -> tuple[FloatArray, FloatArray]
     Parameters
     ----------
     m
-        [n, k] affinity of every word to each observed word.
+        [n, k] affinity of every word to each observed word, k >= 2; or several below each other.
     observed
-        [k] numbers of the observed words, k >= 2.
+        [k] numbers of the observed words; or of those of each.
 
     Returns
     -------
     logarithmic, plain
         [n] with g as above, and with g the identity.
     """
-    k = len(observed)
+    k = m.shape[1]
     without = (m.sum(axis=1, keepdims=True) - m) / (k - 1)
-    plain = without.mean(axis=1)
+    plain = without.sum(axis=1) / k
     level = np.log(AFFINITY_FLOOR + np.maximum(without, 0.0))
-    logarithmic = level.mean(axis=1)
-    seen = np.arange(k)
+    logarithmic = level.sum(axis=1) / k
+    seen = np.arange(len(observed)) % k
     plain[observed] = without[observed, seen]
     logarithmic[observed] = level[observed, seen]
     return logarithmic, plain
@@ -286,7 +287,7 @@ def _graph_features(
     labels = graphs.n_observed >= 2 if own_labels else np.zeros(graphs.n_documents, bool)
     whole = labels | (graphs.sizes > LARGE)
     rank = np.empty(size)
-    graph_kernels.textrank(
+    kernels.textrank(
         np.flatnonzero(~whole),
         graphs.offsets,
         graphs.edge_row,
@@ -324,12 +325,7 @@ def _graph_scores(
     right = np.zeros((n, 1 + len(observed)))
     right[:, 0] = 1.0 / root
     right[observed, 1 + np.arange(len(observed))] = 1.0
-    solved = cho_solve(
-        cho_factor(system_matrix(a, damping), overwrite_a=True, check_finite=False),
-        right,
-        overwrite_b=True,
-        check_finite=False,
-    )
+    solved = dposv(system_matrix(a, damping), right, overwrite_a=True, overwrite_b=True)[1]
     rank = (1.0 - damping) * root * solved[:, 0]
     if len(observed) < 2:
         return rank, NEUTRAL_AFFINITY, NEUTRAL_AFFINITY, NEUTRAL_NEIGHBOURS
@@ -337,10 +333,9 @@ def _graph_scores(
     share = a[:, observed] / outside[:, None]
     share[observed, np.arange(len(observed))] = 0.0
     m = n * (1.0 - damping) * solved[:, 1:]
-    symmetric, _ = affinity(m, observed)
-    reach, _ = affinity(m * root[observed] / root[:, None], observed)
-    _, neighbours = affinity(share, observed)
-    return rank, symmetric, reach, neighbours
+    every = np.concatenate([m, m * root[observed] / root[:, None], share])
+    logarithmic, plain = affinity(every, np.concatenate([observed, n + observed, 2 * n + observed]))
+    return rank, logarithmic[:n], logarithmic[n : 2 * n], plain[2 * n :]
 
 
 def _place_features(tokens: DocumentTokens) -> tuple[FloatArray, FloatArray]:
@@ -349,15 +344,21 @@ def _place_features(tokens: DocumentTokens) -> tuple[FloatArray, FloatArray]:
     The logarithm separates a title, an abstract and a body; with the plain share of the
     document F on papers is .015 lower, and the same on abstracts.
     """
-    size = tokens.n_words
-    first = np.full(size, np.iinfo(np.int64).max)
+    first = np.full(tokens.n_words, np.iinfo(np.int64).max)
     np.minimum.at(first, tokens.word, tokens.position)
-    times = np.bincount(tokens.word, minlength=size)
-    centre = np.bincount(tokens.word, weights=tokens.position, minlength=size) / times
-    away = np.square(tokens.position - centre[tokens.word])
-    sd = np.sqrt(np.bincount(tokens.word, weights=away, minlength=size) / times)
     length = np.maximum(tokens.n_tokens, 1)[tokens.document_of_word]
-    return np.log1p(first), sd / length
+    return np.log1p(first), spread(tokens.word, tokens.position, length)
+
+
+def spread(unit: IntArray, position: IntArray, length: IntArray) -> FloatArray:
+    """Return the sd of every unit's positions by its document's length [W].
+
+    ``unit``, ``position``: of every occurrence.
+    """
+    times = np.bincount(unit, minlength=len(length))
+    centre = np.bincount(unit, position, len(length)) / times
+    away = np.square(position - centre[unit])
+    return np.asarray(np.sqrt(np.bincount(unit, away, len(length)) / times) / length)
 
 
 def _bigrams(tokens: DocumentTokens) -> tuple[IntArray, IntArray]:
@@ -371,31 +372,19 @@ def _bigrams(tokens: DocumentTokens) -> tuple[IntArray, IntArray]:
     return tokens.word[:-1][joined], tokens.word[1:][joined]
 
 
-def _adjacency_features(tokens: DocumentTokens, tf: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Shares of a word's occurrences with a candidate word right before and right after it."""
-    before, after = _bigrams(tokens)
-    left = np.bincount(after, minlength=tokens.n_words) / tf
-    right = np.bincount(before, minlength=tokens.n_words) / tf
-    return left, right
-
-
-def _repeated_bigram(tokens: DocumentTokens) -> FloatArray:
-    """log(1 + how often a word's most frequent bigram of two words stands in its document)."""
-    before, after = _bigrams(tokens)
-    size = max(tokens.n_words, 1)
+def _repeated_bigram(before: IntArray, after: IntArray, size: int) -> FloatArray:
+    """log(1 + how often a word's most frequent bigram of two words stands in its document) [W]."""
     pairs, count = np.unique((before * size + after)[before != after], return_counts=True)
-    most = np.zeros(tokens.n_words, np.int64)
-    for word in np.divmod(pairs, size):
+    most = np.zeros(size, np.int64)
+    for word in np.divmod(pairs, max(size, 1)):
         np.maximum.at(most, word, count)
     return np.log1p(most)
 
 
 def own_score(tokens: DocumentTokens) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The user's score of every word, its rank, and whether it is given; see `score_columns`."""
-    if tokens.score is None:
-        nothing = np.zeros(tokens.n_words)
-        return nothing, nothing, nothing
-    return score_columns(tokens.score, tokens.document_of_word)
+    own = np.full(tokens.n_words, np.nan) if tokens.score is None else tokens.score
+    return score_columns(own, tokens.document_of_word)
 
 
 def score_columns(
@@ -412,12 +401,11 @@ def score_columns(
         [W] score of every unit, NaN where it has none, and number of its document, those of one
         side by side.
     """
-    size = len(values)
-    raw, rank, given = np.zeros(size), np.zeros(size), np.zeros(size)
+    raw, rank, given = np.zeros((3, len(values)))
     if not (rows := np.flatnonzero(np.isfinite(values))).size:
         return raw, rank, given
     score, middle = values[rows], np.empty(len(rows))
-    selection_kernels.middle_ranks(score, documents[rows], middle)
+    kernels.middle_ranks(score, documents[rows], middle)
     raw[rows], rank[rows], given[rows] = score, ndtri(middle), 1.0
     return raw, rank, given
 
@@ -441,8 +429,7 @@ def _form_features(tokens: DocumentTokens, tf: FloatArray) -> tuple[FloatArray, 
     size = tokens.n_words
 
     def share(flag: BoolArray) -> FloatArray:
-        total = np.bincount(tokens.word, weights=flag, minlength=size)
-        return total / tf
+        return np.asarray(np.bincount(tokens.word, flag, size) / tf)
 
     longest = np.zeros(size, np.int64)
     np.maximum.at(longest, tokens.word, tokens.phrase)

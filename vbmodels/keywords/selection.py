@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.keywords import document_kernels as kernels
@@ -175,8 +176,8 @@ def without_near_duplicates(
     order = np.lexsort((rows, -probability[rows], ~observed[rows], document))
     rows, document = rows[order], document[order]
     letters = [_BETWEEN.sub("", stems[row]) for row in rows.tolist()]
-    sets = np.array(list(map(_set_of, letters)), np.uint64)
     size = np.array(list(map(len, letters)), np.int64)
+    sets = _sets_of(letters, size)
     pairs: list[tuple[int, int]] = []
     one = np.arange(len(rows))
     for step in range(1, len(rows)):
@@ -194,16 +195,15 @@ def without_near_duplicates(
     return np.asarray(np.bincount(rows[kept], minlength=len(chosen)) > 0)
 
 
-def _set_of(text: str) -> int:
-    """Return the letters of a text as bits.
+def _sets_of(texts: list[str], size: IntArray) -> NDArray[np.uint64]:
+    """Return the letters of texts of these sizes as bits.
 
     Each bit that only one of two texts has is a letter without its like in the other, so most
     pairs that are not alike are found without comparing them.
     """
-    bits = 0
-    for letter in set(text):
-        bits |= 1 << (ord(letter) & 63)
-    return bits
+    every = "\0".join([*texts, ""]).encode("utf-32-le", "surrogatepass")
+    bits = np.uint64(1) << (np.frombuffer(every, np.uint32) & 63).astype(np.uint64)
+    return np.bitwise_or.reduceat(bits, np.cumsum(size + 1) - size - 1)
 
 
 def without_parts(
@@ -222,23 +222,12 @@ def without_parts(
     phrase, start = spans.phrase[rows], spans.start[rows]
     end, kept = start + spans.size[phrase], observed.copy()
     first = np.searchsorted(start, start - (end - start).max(initial=0), side="right")
-    others = list(map(range, first.tolist(), np.searchsorted(start, end).tolist()))
-    by_phrase = np.argsort(phrase, kind="stable").tolist()
-    ends = np.append(0, np.cumsum(np.bincount(phrase, minlength=len(r)))).tolist()
-    of, begin, stop, size = (one.tolist() for one in (phrase, start, end, spans.size))
-
-    def stands(i: int, most: float) -> bool:
-        return not any(
-            kept[of[o]]
-            and most < (shared := min(stop[o], stop[i]) - max(begin[o], begin[i]))
-            and shared < stop[o] - begin[o]
-            for o in others[i]
-        )
-
-    candidates = np.flatnonzero(chosen & ~observed)
-    for row in candidates[np.lexsort((-spans.size[candidates], -r[candidates]))].tolist():
-        own = by_phrase[ends[row] : ends[row + 1]]
-        kept[row] = any(stands(i, size[row] / 2) for i in own)
+    beyond = np.searchsorted(start, end)
+    by_phrase = np.argsort(phrase, kind="stable")
+    ends = np.append(0, np.cumsum(np.bincount(phrase, minlength=len(r))))
+    found = np.flatnonzero(chosen & ~observed)
+    found = found[np.lexsort((-spans.size[found], -r[found]))]
+    kernels.keep_wholes(found, spans.size, ends, by_phrase, first, beyond, phrase, start, end, kept)
     return chosen & kept
 
 

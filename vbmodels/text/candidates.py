@@ -130,6 +130,12 @@ class DocumentTokens(State, kind="keywords.DocumentTokens"):
     letter: BoolArray | None = None
 
     @property
+    def between(self) -> IntArray:
+        """[T] number in the vocabulary of what is between this word and the next one; or -1."""
+        link = np.full(len(self.word), -1) if self.link is None else self.link
+        return np.where(link < -1, -2 - link, link)
+
+    @property
     def looked_at(self) -> BoolArray:
         """[D] whether somebody has looked for the document's keywords."""
         return np.ones(self.n_documents, bool) if self.unlabelled is None else ~self.unlabelled
@@ -279,9 +285,7 @@ def _with_given(
     """Return occurrences (start, size, key, alone) with those that the user names."""
     assert tokens.given is not None
     start, size = tokens.given.reshape(-1, 2).T
-    link = np.full(len(tokens.word), -1) if tokens.link is None else tokens.link
-    every = np.where(link < -1, -2 - link, link)
-    key = kernels.keys_of(keys, tokens.word, every, term_keys, start, size)
+    key = kernels.keys_of(keys, tokens.word, tokens.between, term_keys, start, size)
     own = (start, size, key, np.ones(len(start), bool))
     if tokens.given_only:
         return own

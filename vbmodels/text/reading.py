@@ -360,7 +360,7 @@ def _match_words(
             found.score[rows] = np.fmax(found.score[rows], score)
             if not rows:
                 found.unused.append(f"{label.doc_id}: {term}")
-        if label.gold is not None:
+        if label.gold is not None and not phrases:
             true = {stem for one in label.gold for stem in normalise.keyword(one, places)[0]}
             found.gold[list(places.values())] = [stem in true for stem in places]
     found.unmatched.listed = list(listed.values())
@@ -375,6 +375,8 @@ def _match_phrases(
     size = len(spans.size)
     y, gold = np.zeros(size, bool), np.full(size, UNKNOWN_TRUTH, np.int8)
     score, listed = np.full(size, np.nan), np.zeros(len(laid.rows), np.int64)
+    known: list[int] = []
+    true: list[int] = []
     absent = []
     for d, row in enumerate(laid.rows):
         label = labels[row]
@@ -386,7 +388,7 @@ def _match_phrases(
         terms = [term for term in label.keywords or () if any(map(str.isalnum, term))]
         for term in terms:
             rows = _rows_of(term, place, normalise)
-            y[rows] = True
+            known += rows
             if not rows:
                 absent.append((row, term))
         # Terms of the same stems count once.
@@ -394,11 +396,11 @@ def _match_phrases(
         listed[d] = len({*first} - {()}) + first.count(())
         if label.gold is not None:
             gold[low:high] = 0
-            for term in label.gold:
-                gold[_rows_of(term, place, normalise)] = 1
+            true += [i for term in label.gold for i in _rows_of(term, place, normalise)]
         for term, value in label.scored_terms:
             rows = _rows_of(term, place, normalise)
             score[rows] = np.fmax(score[rows], value)
+    y[known], gold[true] = True, 1
     scores = score if np.isfinite(score).any() else None
     return Marks(y, gold, listed, laid.form, laid.shown, laid.link, scores), spans, absent
 

@@ -46,11 +46,11 @@ class JoinedTexts(Sequence[str]):
     """
 
     parts: Sequence[str]
-    numbers: IntArray
+    numbers: Numbers
     otherwise: Mapping[int, str]
 
     @classmethod
-    def of(cls, parts: Sequence[str], numbers: IntArray) -> Self:
+    def of(cls, parts: Sequence[str], numbers: Numbers) -> Self:
         """Join parts; blanks that no writer puts there are left out."""
         apart = np.array([*map(_may_close_up, parts), False])[numbers].any(axis=1)
         texts = cls(parts, numbers, {})
@@ -67,12 +67,12 @@ class JoinedTexts(Sequence[str]):
 
     def with_others(self, others: Sequence[str], order: IntArray) -> Self:
         """Return these and others in another order, of which both together have the numbers."""
-        row = np.argsort(order).tolist()
+        row = np.argsort(order)
         otherwise = {**self.otherwise, **dict(enumerate(others, len(self)))}
-        none = np.full((len(others), self.numbers.shape[1]), -1)
-        numbers = np.concatenate([self.numbers, none])[order]
+        none = np.full((len(others), self.numbers.shape[1]), -1, np.int32)
+        numbers = np.concatenate([self.numbers, none]).T.take(order, axis=1).T
         return replace(
-            self, numbers=numbers, otherwise={row[i]: text for i, text in otherwise.items()}
+            self, numbers=numbers, otherwise={int(row[i]): text for i, text in otherwise.items()}
         )
 
 
@@ -125,13 +125,11 @@ def written(
         kept = kept & ~tokens.letter[tokens.word]
     named = named[(kept[first + 1] | genitive) & ~uncapitalised[tokens.word[first]]]
     each[named, 0] = marks.form[spans.start[named]]
-    links = np.full(len(tokens.word), -1) if tokens.link is None else tokens.link
-    links = np.where(links < -1, -2 - links, links)
     terms = tokens.term[tokens.word]
     return Written(
         JoinedTexts.of(forms, _most_frequent(spans, each)),
         JoinedTexts.of(forms, _between(spans.first, spans.size, width, marks.form, marks.link)),
-        JoinedTexts.of(vocabulary, _between(spans.first, spans.size, width, terms, links)),
+        JoinedTexts.of(vocabulary, _between(spans.first, spans.size, width, terms, tokens.between)),
         tokens.position[spans.first].astype(np.int64),
         spans.count,
     )
@@ -139,7 +137,7 @@ def written(
 
 def _between(
     start: IntArray, size: IntArray, width: int, words: Numbers, links: Numbers
-) -> IntArray:
+) -> Numbers:
     """Return the numbers [n, 2 width - 1] of words in a row and of what is between them.
 
     -1 where nothing is.
@@ -151,7 +149,7 @@ def _between(
     words, links
         [T] numbers of every word, and of what is between it and the next one.
     """
-    found = np.full((len(start), 2 * width - 1), -1)
+    found = np.full((2 * width - 1, len(start)), -1, np.int32).T  # read by column
     if not len(words):
         return found
     for i in range(width):
@@ -163,9 +161,9 @@ def _between(
     return found
 
 
-def _most_frequent(spans: Spans, each: IntArray) -> IntArray:
+def _most_frequent(spans: Spans, each: Numbers) -> Numbers:
     """Return the most frequent row of ``each`` [O, K] of a phrase; the earlier of equals."""
-    chosen = np.empty((len(spans.size), each.shape[1]), np.int64)
+    chosen = np.empty((each.shape[1], len(spans.size)), np.int32).T
     chosen[spans.phrase] = each
     again = np.flatnonzero(spans.count[spans.phrase] > 1)
     if not len(again):

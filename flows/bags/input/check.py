@@ -252,12 +252,15 @@ def require_labels(files: Sequence[InputFile], checked: Sequence[Checked]) -> li
         return []
     found, named = f"label {int(positive)} only", ""
     if not (negative or positive):
-        found, named = "no bag with a label", "name the column of labels (--column label=YOURS), "
+        found, named = (
+            "no bag with a label",
+            "name the column of labels (--column label=YOURS, or FOLDER), ",
+        )
     return [
         Fault(
             file=in_files([file.url for file in files]),
             column="label",
-            expected="bags labelled 0 and bags labelled 1",
+            expected="bags labelled 0 and 1",
             found=found,
             remedy=f"{named}label some bags of each class, or score these with a fitted run",
         )

@@ -24,6 +24,7 @@ from flows.storage import InputFile
 from flows.tables import mixed
 from flows.tables.cells import is_number, is_text
 from flows.tables.checks import FileFaults
+from flows.tables.file_table import file_table_of
 from flows.tables.names import in_files
 from flows.tables.roles import count_levels
 from vbmodels.bags.bags import UNLABELLED
@@ -31,8 +32,8 @@ from vbmodels.core.state import IntArray
 from vbmodels.tables.cells import number_of
 from vbmodels.tables.levels import NO, YES, positive_of, scale_of
 
-FILES = 20
-"""Files whose labels are looked at."""
+FILES = 50
+"""Files whose labels are looked at, spread over all; more while there is one label alone."""
 MOST_LABELS = 1000
 """Different labels beyond which no more files are looked at."""
 MOST_GRADES = 10
@@ -68,8 +69,7 @@ class FoundLabels:
     def are_numbers(self) -> bool:
         """Whether they are numbers to predict and no classes."""
         values = [value for value in self.numbers if value is not None]
-        has_fractions = any(value % 1.0 for value in values)
-        most = MOST_FRACTIONS if has_fractions else MOST_GRADES
+        most = MOST_FRACTIONS if any(value % 1.0 for value in values) else MOST_GRADES
         return len(values) == len(self.numbers) and len(values) > most
 
     def refused(self, expected: str, found: str, remedy: str) -> InputError:
@@ -95,7 +95,11 @@ def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSetti
         return settings
     counts: Counter[str] = Counter()
     are_words = False  # yes and no, in a file that has types
-    for file in files[:FILES]:
+    listed, step = _listed(column, settings), max(-(-len(files) // FILES), 1)
+    for place, file in enumerate(f for start in range(step) for f in files[start::step]):
+        known = len(counts)
+        if known > MOST_LABELS or (known and listed) or (place >= FILES and known != 1):
+            break
         parquet = storage.parquet_file(file.url)
         if parquet.schema_arrow.names.count(column) != 1:
             continue
@@ -103,25 +107,32 @@ def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSetti
         if not (is_text(kind) or is_number(kind) or pa.types.is_dictionary(kind)):
             return _with_other_type(file, column, kind, settings)
         are_words |= is_text(kind) and storage.CELLS not in (parquet.schema_arrow.metadata or {})
-        if not _has_only_bits(parquet, column) or settings.numeric:
-            cells = mixed.parse(storage.read_table(file.url, [column])[column], settings.missing)[0]
+        if settings.numeric or listed or not (bits := _bits_of(parquet, column)):
+            column_of = listed or storage.read_table(file.url, [column])[column]
+            cells = mixed.parse(column_of, settings.missing)[0]
             counts += Counter(count_levels(mixed.texts(cells)).counts)
-        if len(counts) > MOST_LABELS:
-            break
+        else:
+            counts.update(bits)
     spelt = {label.lower(): label for label, _ in reversed(counts.most_common())}
     names = sorted(spelt.values())
-    decimal = "," if column in settings.decimal_comma else "."
     labels = FoundLabels(
         in_files([file.url for file in files]),
         column,
         names,
-        [number_of(name, decimal) for name in names],
+        [number_of(name, "," if column in settings.decimal_comma else ".") for name in names],
     )
     if (order := _order_of(names, settings)) or settings.target == "ordered":
         return _with_order(labels, order, settings)
     if names and (settings.numeric or (settings.target == "auto" and labels.are_numbers)):
         return _with_number(labels, settings)
     return _with_word(labels, settings, are_words)
+
+
+def _listed(column: str, settings: BagSettings) -> pa.ChunkedArray | None:
+    """Return a column of the list of files; None where that has none, or no line."""
+    table = file_table_of(settings)
+    lines = None if table is None else storage.lines_of_files(table).texts
+    return None if lines is None or column not in lines.column_names else lines[column]
 
 
 def _with_other_type(
@@ -196,22 +207,26 @@ def _with_number(labels: FoundLabels, settings: BagSettings) -> BagSettings:
             "take model=auto, or say from which number on a bag is positive: --set "
             f"threshold={np.median(values):g} (the middle)",
         )
-    half = {"target": "number", "threshold": values[len(values) // 2]}
-    return settings.model_copy(update=half)
+    return settings.model_copy(update={"target": "number", "threshold": values[len(values) // 2]})
 
 
-def _has_only_bits(file: pq.ParquetFile, name: str) -> bool:
-    """Whether a file's footer says that a column has no other numbers than 0 and 1."""
+def _bits_of(file: pq.ParquetFile, name: str) -> list[str]:
+    """Return the ends of a column that has no other numbers than 0 and 1; of another none.
+
+    A file's footer says so.
+    """
     position = file.schema_arrow.get_field_index(name)
     if not pa.types.is_integer(file.schema_arrow.field(name).type):
-        return False
+        return []
     if any(pa.types.is_nested(field.type) for field in list(file.schema_arrow)[:position]):
         position = next((i for i, path in enumerate(file.schema.names) if path == name), position)
-    for number in range(file.metadata.num_row_groups):
-        ends = file.metadata.row_group(number).column(position).statistics
-        if ends is None or not ends.has_min_max or ends.min < 0 or ends.max > 1:
-            return False
-    return True
+    groups = [
+        file.metadata.row_group(number).column(position).statistics
+        for number in range(file.metadata.num_row_groups)
+    ]
+    if any(of is None or not of.has_min_max or of.min < 0 or of.max > 1 for of in groups):
+        return []
+    return [str(end) for of in groups for end in (of.min, of.max)]
 
 
 def refusal(labels: FoundLabels) -> InputError:

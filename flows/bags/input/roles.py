@@ -361,7 +361,7 @@ def describe(
         {n: contents.seen for n, contents in first.columns.items()}, {}, used_names
     )
     warnings += _constant_in_bags(first, used_names)
-    warnings += _copied_columns(first.columns, used_names)
+    warnings += _copied_columns(first.columns, [n for n in used_names if n not in constant])
     return tuple(table), warnings
 
 

@@ -178,8 +178,7 @@ def read_dictionary(paths: RunPaths, work: bool = True) -> list[Column]:
 
 
 def _weights(table: pa.Table) -> FloatArray:
-    weights: FloatArray = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
-    return weights
+    return np.asarray(table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy())
 
 
 def _lowered(rows: int, settings: FeatureSettings) -> list[str]:

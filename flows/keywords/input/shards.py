@@ -214,8 +214,6 @@ def elsewhere_of(
     counts = [np.zeros(len(key), np.int64) for _ in range(3)]
     for number in np.unique(folds):
         rows, here = np.flatnonzero(folds == number), np.flatnonzero(fold == number)
-        if not len(here):
-            continue
         positions = np.minimum(np.searchsorted(keys[rows], key[here]), len(rows) - 1)
         ours = keys[rows][positions] == key[here]
         for target, name in zip(counts, ("frequency", "documents", "labels"), strict=True):

@@ -22,7 +22,7 @@ import pyarrow.json as pj
 import pyarrow.parquet as pq
 
 from flows.faults import install_command
-from flows.settings.base import FILE
+from flows.settings.base import FILE, FOLDER
 from flows.storage.errors import StorageError, cannot_read
 from flows.storage.file_options import (
     NOTES,
@@ -161,7 +161,7 @@ def as_parquet(url: str) -> str:
     """
     end, packing = format_of(url)
     options = file_options()
-    plain = end == ".parquet" and not (options.names_files or options.file_table)
+    plain = end == ".parquet" and not (options.of_files or options.file_table)
     if plain or end not in _CONVERSIONS:
         return url
     what = f"as Parquet 3, {end} {packing} {options}"
@@ -415,12 +415,12 @@ def _write(url: str, sink: Sink, schema: pa.Schema, batches: Any) -> None:
 
 
 def _shared_cells(url: str, schema: pa.Schema) -> dict[str, pa.Scalar]:
-    """Return the cells that all rows of a file have: its name, and those of its line."""
-    options, shared = file_options(), {}
-    if options.names_files:
-        shared[FILE] = pa.scalar(stem_of(url))
+    """Return the cells that all rows of a file have: its name, its folder's, those of its line."""
+    options = file_options()
+    called = {FILE: stem_of(url), FOLDER: url.rpartition("/")[0].rpartition("/")[2]}
+    shared = {name: pa.scalar(called[name]) for name in options.of_files}
     if options.file_table is not None and options.file_table.url != url:
-        lines = _lines(options.file_table, replace(options, names_files=False, file_table=None))
+        lines = _lines(options.file_table, replace(options, of_files=(), file_table=None))
         table = lines.texts if (schema.metadata or {}).get(CELLS) == b"text" else lines.typed
         line = lines.place_of(url)
         for name in (n for n in table.column_names if n != options.file_table.key):
@@ -442,7 +442,7 @@ def _lines(table: FileTable, options: FileOptions) -> Lines:
 
 def lines_of_files(table: FileTable) -> Lines:
     """Return the lines of a table of files, as files are read here."""
-    return _lines(table, replace(file_options(), names_files=False, file_table=None))
+    return _lines(table, replace(file_options(), of_files=(), file_table=None))
 
 
 def _not(url: str, what: str, error: Exception) -> StorageError:

@@ -337,8 +337,7 @@ class LimitCounts:
 
     def below(self) -> FloatArray:
         """Return the share of the locations whose limit is at most each of ``share``, [U]."""
-        reached: FloatArray = np.cumsum(self.count) / max(self.locations, 1)
-        return reached
+        return np.asarray(np.cumsum(self.count) / max(self.locations, 1))
 
     def quantile(self, level: float) -> float | None:
         """Return the least limit that a share of the locations do not exceed; None for none.

@@ -108,9 +108,7 @@ def _width(kind):
     """Return the bytes of a sign or a number, by the type of a tag."""
     if kind in (0x41, 0x63, 0x43):  # A, c, C
         return 1
-    if kind in (0x73, 0x53):  # s, S
-        return 2
-    return 4
+    return 2 if kind in (0x73, 0x53) else 4  # s, S
 
 
 @njit(cache=True, nogil=True)

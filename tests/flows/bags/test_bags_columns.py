@@ -159,6 +159,7 @@ def with_lists(n=50, seed=0):
         "y": 256 * rng.integers(100, size=5 * n),
         "copy": area,
         "coords": [[1.0, 2.0]] * 5 * n,
+        "Time": np.arange(5 * n) // 2,
         "notes": [["a"]] * 5 * n,
     }
 
@@ -181,7 +182,7 @@ def test_lists_and_numbers_are_features_and_places_are_not(form, tmp_path, capsy
         "bag_id": "bag_id", "label": "label: positive is 1", "area": "feature", "copy": "feature",
         "embedding": "feature", "tile": "left out: number of the instance in its bag",
         "x": "left out: coordinate", "y": "left out: coordinate", "notes": used["notes"],
-        "coords": used["coords"],
+        "Time": "left out: time of the instance in its bag", "coords": used["coords"],
     }  # fmt: skip
     assert used["notes"].startswith("left out")
     assert used["coords"].startswith("left out")

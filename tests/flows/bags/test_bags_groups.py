@@ -12,7 +12,7 @@ from flows.bags.input.form import BagForm
 from flows.bags.scored import feature_sums
 from flows.records.runs import open_run
 from tests.flows.bags.bag_files import PLAIN, fitted, instances, table_of, written
-from tests.flows.commands import answer, run
+from tests.flows.commands import answer, printed, run
 from vbmodels.bags.bags import Instances, bags
 
 
@@ -54,6 +54,25 @@ def test_labels_without_signal_have_an_auroc_of_a_half(tmp_path, capsys, held_ou
     assert not test["better"]
     assert test["groups"] < test["rows"]
     assert test["gain"]["low"] <= 0.0
+
+
+def test_bags_that_differ_in_their_size_alone_are_said_to(tmp_path, capsys):
+    """What the caveat advises, as many instances of each bag, takes the gain away."""
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(60), np.where(np.arange(60) % 2, 9, 5) + rng.integers(3, size=60))
+    features = {f"f{d}": rng.normal(size=bag.size) for d in range(3)}
+    table = pa.table({"bag_id": bag, "label": bag % 2} | features)
+    path, target = written(tmp_path, table), tmp_path / "t"
+    found = fitted(capsys, path, target, "model=embedding")
+    assert found["results"]["test"]["auroc"]["value"] > 0.9
+    assert "The number of instances alone gives 1" in printed(capsys, "show", target)
+    place = np.arange(bag.size) - np.searchsorted(bag, bag)
+    path = written(tmp_path, table.filter(pa.array(place < 5)))
+    found = fitted(capsys, path, tmp_path / "u", "model=embedding")
+    assert not found["results"]["test"]["better"]
+    assert "number of instances alone" not in {
+        r["name"] for r in found["results"]["test"]["rivals"]
+    }
 
 
 NAMES = {

@@ -43,6 +43,7 @@ def test_bags_and_baselines_are_written(tmp_path, capsys, model):
     assert results["test"]["auroc"]["value"] > 0.7
     assert {one["name"] for one in results["test"]["rivals"]} == {
         "boosted trees on pooled features", "boosted trees on instances",
+        "number of instances alone",
     }  # fmt: skip
     bags, found = (table_of(target, n) for n in ("bags", "instances"))
     p = dict(zip(bags["bag_id"].to_pylist(), bags["probability"].to_pylist(), strict=True))

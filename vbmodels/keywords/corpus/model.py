@@ -96,6 +96,10 @@ ROUNDING = 1e-13
 MOST_HALVINGS = 40
 
 
+BLOCK = 4096
+"""Words whose features are dense at once."""
+
+
 @dataclass(frozen=True)
 class CorpusProbit:
     """Priors and options of the corpus model; see the module.
@@ -407,29 +411,26 @@ class CorpusProbit:
         """Return the covariance [P, P] of w, within the nodes and between them."""
         away = q.theta[:, :-2] - q.mean
         covariance = (q.weights * away.T) @ away
-        for weight, own in zip(q.weights, self._covariances(q), strict=True):
+        for weight, own in zip(q.weights, self._covariances(q)[:, :-2, :-2], strict=True):
             covariance += weight * own
         return covariance
 
-    def _covariances(self, q: CorpusGlobal) -> list[FloatArray]:
-        """Return the covariance [P, P] of w at every node."""
+    def _covariances(self, q: CorpusGlobal) -> FloatArray:
+        """Return the covariance [K, P + 2, P + 2] of all parameters at every node."""
         _, variance = self.prior(q)
         free = np.flatnonzero(variance > 0.0)
         found = np.zeros(q.information.shape)
         for bend, covariance in zip(q.information, found, strict=True):
             square = np.ix_(free, free)
             covariance[square] = inverse(bend[square], variance[free])
-        return list(found[:, :-2, :-2])
+        return found
 
     def exponent_sd(self, q: CorpusGlobal) -> float:
         """Return the posterior sd of kappa; 0 where it is held."""
         if q.law.exponent_sd == 0.0:
             return 0.0
-        _, variance = self.prior(q)
-        keep = np.flatnonzero(variance > 0.0)
-        last = [inverse(b[np.ix_(keep, keep)], variance[keep])[-1, -1] for b in q.information]
         away = q.theta[:, -1] - q.exponent
-        return float(np.sqrt(q.weights @ (np.array(last) + away**2)))
+        return float(np.sqrt(q.weights @ (self._covariances(q)[:, -1, -1] + away**2)))
 
     def probabilities(self, q: CorpusGlobal, batch: KeywordBatch, local: None) -> FloatArray:
         """Return P(keyword) [W] of the fitted documents: 1 where listed.
@@ -464,11 +465,15 @@ class CorpusProbit:
         """
         eta = predictors(batch, q.location, q.scale, q.theta[:, :-2], extra)
         if not fitted or q.law.listed < PLENTY * len(q.location):
-            raw = batch.features if extra is None else np.hstack([batch.features, extra])
-            x = (raw[:, : len(q.location)] - q.location) / q.scale
-            for i, covariance in enumerate(self._covariances(q)):
-                spread = np.einsum("ij,jk,ik->i", x, covariance, x, optimize=True)
-                eta[i] /= np.sqrt(1.0 + spread)
+            more = np.zeros((batch.n_words, 0)) if extra is None else extra
+            covariances = self._covariances(q)[:, :-2, :-2]
+            for rows in np.split(np.arange(batch.n_words), np.arange(BLOCK, batch.n_words, BLOCK)):
+                dense = batch.x[rows] if batch.coded is None else batch.coded.dense(rows)
+                raw = np.hstack([dense, more[rows]])
+                x = (raw[:, : len(q.location)] - q.location) / q.scale
+                for own, covariance in zip(eta, covariances, strict=True):
+                    spread = np.einsum("ij,jk,ik->i", x, covariance, x, optimize=True)
+                    own[rows] /= np.sqrt(1.0 + spread)
         return np.asarray(
             np.array(
                 [

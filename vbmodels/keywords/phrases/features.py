@@ -19,6 +19,7 @@ from vbmodels.keywords.features import (
     keyphraseness,
     score_columns,
     side_by_side,
+    spread,
 )
 from vbmodels.keywords.phrases import phrase_kernels as kernels
 from vbmodels.keywords.phrases.batch import SCORED, PhraseBatch, ends_and_sum
@@ -113,7 +114,7 @@ def build_phrases(
     low, high = _ends(spans, word_tf)
     pmi = _pmi(spans, frequency, np.maximum(word_documents, 1), n_documents)
     maximal = np.bincount(spans.phrase, spans.maximal, len(tf)) / tf
-    first, spread = _places(tokens, spans, tf)
+    length = np.maximum(tokens.n_tokens, 1)[spans.document]
     common = words.x[:, FEATURE_NAMES.index("keyphraseness")]
     own = np.full(len(tf), np.nan) if score is None else score
     columns = (
@@ -121,8 +122,8 @@ def build_phrases(
         log_tf,
         idf,
         np.log(tf * idf),
-        first,
-        spread,
+        np.log1p(tokens.position[spans.first]),
+        spread(spans.phrase, tokens.position[spans.start], length),
         spans.size == 2,
         spans.size == 3,
         spans.size >= 4,
@@ -161,16 +162,6 @@ def _pmi(
     alone = ends_and_sum(spans.words, np.log(word_documents))[2]
     pmi: FloatArray = np.log(frequency) + (spans.size - 1) * np.log(max(n_documents, 1)) - alone
     return np.where(spans.size > 1, pmi, 0.0)
-
-
-def _places(tokens: DocumentTokens, spans: Spans, tf: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """First position, log(1 + tokens before it), and spread, sd of the positions / length."""
-    position = tokens.position[spans.start].astype(np.float64)
-    centre = np.bincount(spans.phrase, position, len(tf)) / tf
-    away = np.square(position - centre[spans.phrase])
-    sd = np.sqrt(np.bincount(spans.phrase, away, len(tf)) / tf)
-    length = np.maximum(tokens.n_tokens, 1)[spans.document]
-    return np.log1p(tokens.position[spans.first].astype(np.float64)), sd / length
 
 
 def _forms(tokens: DocumentTokens, spans: Spans, tf: FloatArray) -> tuple[FloatArray, ...]:

@@ -267,19 +267,19 @@ class PanelNull(BatchNull):
             log_people=people(carried[:, others], erring[:, others], seen[:, others]),
         )
 
-    def under(self, q: PanelGlobal, tau: float) -> Under:
-        """Return what a pass over the members needs of ``q``, at some tau."""
+    def under(self, q: PanelGlobal) -> Under:
+        """Return what a pass over the members needs of ``q``."""
         eps = np.full(len(q.member_shift), self.contamination)
         if self.matched and len(eps):
             eps[0] = min(OWN_CONTAMINATION, self.contamination)
         common = self.contamination if self.matched and len(eps) > 1 else 0.0
-        return Under(q.member_shift, float(tau), eps, common, int(self.matched))
+        return Under(q.member_shift, q.tau, eps, common, int(self.matched))
 
     def with_panel_likelihood(  # type: ignore[override]
-        self, q: PanelGlobal, table: PanelTable, tau: float | None = None
+        self, q: PanelGlobal, table: PanelTable
     ) -> PanelTable:
-        """Return a table whose control's likelihood is the panel's at ``q``, or at another tau."""
-        under = self.under(q, q.tau if tau is None else tau)
+        """Return a table whose control's likelihood is the panel's at ``q``."""
+        under = self.under(q)
         if len(under.eps) == 0:
             return table
         if len(under.eps) == 1:
@@ -301,22 +301,20 @@ class PanelNull(BatchNull):
         if count < 2 or q.alone:
             log_m0, log_m1, stats = super().e_step(q, panel_table)
             return log_m0, log_m1, stats.extended(PanelSums, members=members)
-        nodes = np.empty_like(table.x)
-        log_m0, log_m1, stats = self._weighed(q, panel_table, TAUS[:0], nodes)
+        weighed, masses, stats = self._weighed(q, panel_table, TAUS[:0], with_nodes=True)
+        nodes = np.einsum("uqh,uqhk->uqk", weighed.scale, masses.nodes)
         spread = stats.spread.copy()
         kernels.add_members(
-            table.x, table.kind, table.panel, self.under(q, q.tau), nodes, members, spread[:2]
+            table.x, table.kind, table.panel, self.under(q), nodes, members, spread[:2]
         )
         stats = replace(stats, spread=spread)
         if q.comparing:
-            profile = [self._bound_at(q, table, tau) for tau in TAUS]
+            profile = [self._bound(replace(q, tau=float(tau)), table) for tau in TAUS]
             stats = replace(stats, profile=np.array(profile))
-        return log_m0, log_m1, stats.extended(PanelSums, members=members)
+        return weighed.log_m0, weighed.log_m1, stats.extended(PanelSums, members=members)
 
-    def _bound_at(self, q: PanelGlobal, table: PanelTable, tau: float) -> float:
-        moved = replace(q, tau=float(tau))
-        panel_table = self.with_panel_likelihood(q, table, float(tau))
-        return self._weighed(moved, panel_table, TAUS[:0], np.empty((0, 0, 0)))[2].bound
+    def _bound(self, q: PanelGlobal, table: PanelTable) -> float:
+        return self._weighed(q, self.with_panel_likelihood(q, table), TAUS[:0])[2].bound
 
     def global_step(  # type: ignore[override]
         self, q: PanelGlobal, stats: PanelSums, careful: bool = False

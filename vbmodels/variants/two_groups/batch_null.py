@@ -51,6 +51,7 @@ from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.variants.counts import BASES, N_TYPES, Units
 from vbmodels.variants.hyperparameters import log_normal_step
 from vbmodels.variants.two_groups import batch_null_kernels as kernels
+from vbmodels.variants.two_groups.batch_null_kernels import RISE
 from vbmodels.variants.two_groups.contexts import CONTEXT_SD, N_CONTEXTS, nested_step
 from vbmodels.variants.two_groups.difference_kernels import widen
 from vbmodels.variants.two_groups.model import (
@@ -60,8 +61,13 @@ from vbmodels.variants.two_groups.model import (
     Observed,
     Sums,
     TwoGroups,
-    no_totals,
+    Weighed,
+    log_masses,
+    log_sums,
+    sums_of,
+    weigh,
 )
+from vbmodels.variants.two_groups.pass_kernels import OFFSET
 from vbmodels.variants.two_groups.table import Grids, Hypotheses, Table
 
 WIDE = 1.2
@@ -73,6 +79,7 @@ LEAST_GAIN = 0.1  # nats by which another tau must be better than the present on
 SHIFT_SD = 0.5  # of b around b_0: learned at the joint mode it is too small by half
 V_PRIOR = (0.5, 1000.0)
 LONGEST = 0.7
+LOG_LEAST = float(np.log(1e-300))  # what underflows is tiny, not nothing
 N_TAU = 6
 _OF_SHIFTS = np.linalg.inv(SHIFT_SD**2 * np.eye(N_TYPES) + 1.0)  # prior precision of b
 Types = Literal["12", "trinucleotide"]
@@ -339,27 +346,33 @@ class BatchNull(TwoGroups):
                 profile=np.zeros(len(TAUS)),
             )
             return log_m0, log_m1, stats
-        return self._weighed(q, table, TAUS if q.comparing else TAUS[:0], _NO_NODES)
+        weighed, _, stats = self._weighed(q, table, TAUS if q.comparing else TAUS[:0])
+        return weighed.log_m0, weighed.log_m1, stats
 
     def _weighed(
-        self, q: BatchGlobal, table: BatchTable, profile: FloatArray, nodes: FloatArray
-    ) -> tuple[FloatArray, FloatArray, BatchSums]:
-        """Do what `e_step` does, and fill the nodes' probabilities [U, Q, K] if any."""
-        log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
-        under = self.shifted(q, profile)
-        totals = no_totals(len(self.alternatives))
-        sums = kernels.BatchTotals(
-            totals, np.zeros((len(under.shift), 4)), np.zeros(N_TAU), np.zeros(len(profile))
+        self, q: BatchGlobal, table: BatchTable, profile: FloatArray, with_nodes: bool = False
+    ) -> tuple[Weighed, kernels.Masses, BatchSums]:
+        """Return what a pass says of the units, their masses and the sums."""
+        under, group = self.shifted(q, profile), q.group(table)
+        n_units, n_m, size = table.x.shape
+        masses = kernels.Masses(
+            part=np.zeros((n_units, n_m, 2, 5)),
+            z_alt=np.zeros((n_units, n_m, len(self.alternatives))),
+            extra=np.zeros((n_units, n_m, 8)),
+            at_tau=np.zeros((n_units, n_m, len(profile))),
+            nodes=np.zeros((n_units, n_m, 2, size if with_nodes else 0)),
         )
-        kernels.e_step(table.widened(q.group(table)), under, log_m0, log_m1, sums, nodes)
-        binomials = float(table.log_binomial.sum())
-        stats = Sums.of(totals, binomials).extended(
+        kernels.e_step(table.widened(group), under, masses)
+        weighed = weigh(masses.part, under.of, LOG_LEAST)
+        moments = np.einsum("uq,uqi->iu", weighed.scale[..., 0], masses.extra[..., :RISE])
+        rise = np.einsum("uq,uq->u", weighed.scale[..., 1], masses.extra[..., RISE])
+        stats = sums_of(weighed, masses.part, masses.z_alt, table).extended(
             BatchSums,
-            shift=sums.shift,
-            spread=sums.spread,
-            profile=sums.profile + binomials if len(profile) else np.zeros(len(TAUS)),
+            shift=shift_sums(moments, rise, under, group),
+            spread=spread_sums(moments, weighed.node.sum(axis=2), under),
+            profile=_profile(weighed, masses, under, table) if len(profile) else np.zeros(N_TAU),
         )
-        return log_m0, log_m1, stats
+        return weighed, masses, stats
 
     def global_step(  # type: ignore[override]
         self, q: B, stats: BatchSums, careful: bool = False
@@ -489,7 +502,49 @@ class BatchNull(TwoGroups):
         )
 
 
-_NO_NODES = np.empty((0, 0, 0))
+def shift_sums(
+    moments: FloatArray, rise: FloatArray, under: Shifted, group: IntArray
+) -> FloatArray:
+    """Return `BatchSums.shift`, given moments [7, U] and the slopes [U] of H1's mass in b."""
+    near, first, second, _, far, far_first, far_second = moments
+    score = first / under.tau + far_first / under.wide
+    observed = (near - second) / under.tau**2 + (far - far_second) / under.wide**2 + score**2
+    return np.stack(
+        [
+            np.bincount(group, of_unit, len(under.shift))
+            for of_unit in (near, far, score + rise, observed)
+        ],
+        axis=1,
+    )
+
+
+def spread_sums(moments: FloatArray, of_m: FloatArray, under: Shifted) -> FloatArray:
+    """Return `BatchSums.spread`, given moments [7, U] and the probability [U, Q] of nodes of M."""
+    near, _, second, fourth, far, _, _ = moments
+    gap, both, v = second - near, near + far, under.v
+    complete = v * (1.0 - v) * both - far * (1.0 - v) ** 2 - near * v**2
+    m, m2, m3, m4 = (of_m @ under.of.log_m**i for i in range(1, 5))
+    return np.array(
+        [
+            gap.sum(),
+            (4.0 * second - fourth - near + gap**2).sum(),
+            (complete + (far - v * both) ** 2).sum(),
+            (m2 - m**2).sum(),
+            (m3 - m * m2).sum(),
+            (m4 - m2**2).sum(),
+        ]
+    )
+
+
+def _profile(
+    weighed: Weighed, masses: kernels.Masses, under: Shifted, table: BatchTable
+) -> FloatArray:
+    """Return the log marginal likelihood at each tau of the profile."""
+    offset = masses.part[..., 0, OFFSET, None]
+    log_null = log_sums(log_masses(offset, masses.at_tau), offset.max(axis=1) + LOG_LEAST)
+    log_other = under.of.log_pi + weighed.log_m1[:, None]
+    both = np.logaddexp(under.of.log_not_pi + log_null, log_other)
+    return np.asarray(both.sum(axis=0) + table.log_binomial.sum())
 
 
 def _vertex(grid: FloatArray, value: FloatArray, best: int) -> float:

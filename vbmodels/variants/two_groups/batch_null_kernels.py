@@ -27,14 +27,9 @@ from vbmodels.variants.two_groups.pass_kernels import (
     LOG_NU,
     OFFSET,
     SPIKE,
-    Totals,
     _largest,
-    _log_sum,
-    add_marginal,
-    add_node,
     inverse_survival,
     log_alternatives,
-    log_masses,
     log_rates,
     survival_places,
 )
@@ -42,32 +37,33 @@ from vbmodels.variants.two_groups.pass_kernels import (
 _LEAST = -690.0
 _SKIPPED = -14.0  # nodes of M that can hold no more than e^-14 of the whole are left out
 _SLIGHT = 1e-8  # so are nodes of x that can add no more than this share
-_TINY = 1e-300
 NEAR, FAR, RISE = 0, 4, 7
 """Moments of the difference u: E[u^i] near (i = 0, 1, 2, 4), E[u^i] far (i = 0, 1, 2), and the
 slope of H1's mass in b."""
 
 
-class BatchTotals(NamedTuple):
-    """What a pass adds up over units.
+class Masses(NamedTuple):
+    """What a pass fills of every unit, by node of M; all 0 before.
 
     Attributes
     ----------
-    of
-        Those of `two_groups`.
-    shift
-        [G, 4] by group: weight near, weight far, score in b, observed information in b.
-    spread
-        [6] score and information in log tau; information in logit v; the units' variance of log M,
-        its covariance with log^2 M and the variance of that.
-    profile
-        Log likelihood at each tau of the profile.
+    part
+        [U, Q, 2, 5] `SPIKE` to `OFFSET` under H0 and H1.
+    z_alt
+        [U, Q, n_alt] mass of each alternative.
+    extra
+        [U, Q, 8] `NEAR`, `FAR` and `RISE`.
+    at_tau
+        [U, Q, n_tau] mass under H0 at each tau of the profile.
+    nodes
+        [U, Q, 2, K] mass under H0 and H1 at the nodes of x; or none.
     """
 
-    of: Totals
-    shift: FloatArray
-    spread: FloatArray
-    profile: FloatArray
+    part: FloatArray
+    z_alt: FloatArray
+    extra: FloatArray
+    at_tau: FloatArray
+    nodes: FloatArray
 
 
 class Room(NamedTuple):
@@ -100,22 +96,10 @@ class Room(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """One unit, by node of M.
+    """Room for one unit, by node of M.
 
     Attributes
     ----------
-    part
-        [Q, 2, 5] `SPIKE` to `OFFSET` under H0 and H1.
-    extra
-        [Q, 8] `NEAR`, `FAR` and `RISE`.
-    z_alt
-        [Q, n_alt] mass of each alternative.
-    at_tau
-        [Q, n_tau] mass under H0 at each tau of the profile.
-    nodes
-        [2, Q, K] mass under H0 and H1 at the nodes of x.
-    scale
-        [Q, 2] what turns masses under H0 and H1 into probabilities.
     tops, bound
         [Q, 2] and [Q] logs of what likelihoods are relative to, and of what a node can hold.
     rates
@@ -124,12 +108,6 @@ class Unit(NamedTuple):
         [Q, K] log mu and log(1 - mu).
     """
 
-    part: FloatArray
-    extra: FloatArray
-    z_alt: FloatArray
-    at_tau: FloatArray
-    nodes: FloatArray
-    scale: FloatArray
     tops: FloatArray
     bound: FloatArray
     rates: FloatArray
@@ -236,40 +214,17 @@ def room_of(n_alt, size):
 
 
 @njit(cache=True, inline="always")
-def _unit_of(n_m, n_alt, n_tau, size):
-    return Unit(
-        np.empty((n_m, 2, 5)),
-        np.empty((n_m, 8)),
-        np.empty((n_m, n_alt)),
-        np.empty((n_m, n_tau)),
-        np.empty((2, n_m, size)),
-        np.empty((n_m, 2)),
-        np.empty((n_m, 2)),
-        np.empty(n_m),
-        np.empty((n_m, 2, size)),
-        np.empty((n_m, size)),
-        np.empty((n_m, size)),
-    )
-
-
-@njit(cache=True, inline="always")
-def _bounds(x, log_weight, log_case, log_control, log_p, spike, broad, unit):
-    """Fill what a unit's nodes of M are relative to and what they can hold; empty the rest."""
-    part, tops, bound = unit.part, unit.tops, unit.bound
-    part[:] = 0.0
-    unit.extra[:] = 0.0
-    unit.z_alt[:] = 0.0
-    unit.at_tau[:] = 0.0
-    unit.nodes[:] = 0.0
+def _bounds(x, log_weight, log_case, log_control, log_p, spike, broad, unit, part):
+    """Fill what a unit's nodes of M are relative to and what they can hold."""
     for q in range(x.shape[0]):
         lmu, lnu = unit.lmu[q], unit.lnu[q]
         log_rates(x[q], lmu, lnu)
-        tops[q, 0] = _largest(log_case[q])
-        tops[q, 1] = error_logs(
+        unit.tops[q, 0] = _largest(log_case[q])
+        unit.tops[q, 1] = error_logs(
             log_weight[q], log_control[q], lmu, lnu, spike, broad, unit.rates[q]
         )
-        bound[q] = log_p[q] + tops[q, 0] + tops[q, 1] + math.log(2.0 * x.shape[1])
-        part[q, 0, OFFSET] = log_p[q] + tops[q, 0] + tops[q, 1]
+        part[q, 0, OFFSET] = log_p[q] + unit.tops[q, 0] + unit.tops[q, 1]
+        unit.bound[q] = part[q, 0, OFFSET] + math.log(2.0 * x.shape[1])
         part[q, 1, OFFSET] = -np.inf
 
 
@@ -304,22 +259,22 @@ def _near_nodes(here, rates, b, tau, v, room):
 
 
 @njit(cache=True, inline="always")
-def _add_null(q, nodes, v, room, unit):
-    """Add node q of M to what a unit is under H0."""
-    rates, lmu, lnu, part = unit.rates[q], unit.lmu[q], unit.lnu[q], unit.part[q, 0]
+def _add_null(nodes, rates, lmu, lnu, v, room, part, extra, masses):
+    """Add a node of M to what a unit is under H0; ``masses`` [2, K] are of `Masses.nodes`."""
     for k in nodes:
         a = rates[0, k] + rates[1, k]
         both = (1.0 - v) * room.moments[k, 0] + v * room.far[0, k]
         of_spike = rates[0, k] * both
-        unit.nodes[0, q, k] = a * both
+        if masses.shape[1]:
+            masses[0, k] = a * both
         part[SPIKE] += of_spike
         part[BROAD] += rates[1, k] * both
         part[LOG_MU] += of_spike * lmu[k]
         part[LOG_NU] += of_spike * lnu[k]
         for j in range(4):
-            unit.extra[q, NEAR + j] += a * (1.0 - v) * room.moments[k, j]
+            extra[NEAR + j] += a * (1.0 - v) * room.moments[k, j]
         for j in range(3):
-            unit.extra[q, FAR + j] += a * v * room.far[j, k]
+            extra[FAR + j] += a * v * room.far[j, k]
 
 
 @njit(cache=True, inline="always")
@@ -383,12 +338,13 @@ def _largest_first(values, order):
 
 
 @njit(cache=True, inline="always")
-def _fill_other(q, here, b, log_weight, log_case, log_top, hypotheses, of_nodes, room, unit):
+def _fill_other(u, q, here, b, log_weight, log_case, log_top, hypotheses, room, unit, masses):
     """Fill node q of M under H1; ``log_top``: the log of its mass but for the alternatives."""
-    unit.part[q, 1, OFFSET] = log_top + log_alternatives(
-        log_weight, log_case, unit.lmu[q], unit.lnu[q], hypotheses.alternatives, room.g
+    lmu, lnu, rates, part = unit.lmu[q], unit.lnu[q], unit.rates[q], masses.part[u, q, 1]
+    nodes, survive, slope = masses.nodes[u, q, 1], room.survive, room.slope
+    part[OFFSET] = log_top + log_alternatives(
+        log_weight, log_case, lmu, lnu, hypotheses.alternatives, room.g
     )
-    rates, part, survive, slope = unit.rates[q], unit.part[q, 1], room.survive, room.slope
     if hypotheses.restricted:
         _place(here, b, hypotheses.survival.shape[1], room)
     for c in range(room.g.shape[0]):
@@ -403,28 +359,25 @@ def _fill_other(q, here, b, log_weight, log_case, log_top, hypotheses, of_nodes,
             cut_slope(shape, floor, room.lmu_at, room.lnu_at, room.inverse, survive, slope)
         else:
             survive[:], slope[:] = whole, 0.0
-        of_spike, of_broad, of_mu, of_nu, rise = _other_sums(
-            rates, survive, slope, unit.lmu[q], unit.lnu[q]
-        )
-        unit.z_alt[q, c] = of_spike + of_broad
+        of_spike, of_broad, of_mu, of_nu, rise = _other_sums(rates, survive, slope, lmu, lnu)
+        masses.z_alt[u, q, c] = of_spike + of_broad
         part[SPIKE] += of_spike
         part[BROAD] += of_broad
         part[LOG_MU] += of_mu
         part[LOG_NU] += of_nu
-        unit.extra[q, RISE] += rise
-        if of_nodes:
-            for k in range(survive.shape[0]):
-                unit.nodes[1, q, k] += (rates[0, k] + rates[1, k]) * survive[k]
+        masses.extra[u, q, RISE] += rise
+        for k in range(nodes.shape[0]):
+            nodes[k] += (rates[0, k] + rates[1, k]) * survive[k]
 
 
 @njit(cache=True, inline="always")
-def _fill_unit(table, u, under, spike, broad, of_nodes, room, unit):
-    """Fill one unit, but for `Unit.scale`; nodes of M that can hold next to nothing are skipped."""
+def _fill_unit(table, u, under, spike, broad, room, unit, masses):
+    """Fill one unit's masses; nodes of M that can hold next to nothing are skipped."""
     log_p, profile, tau, wide, v = under.of.log_p, under.profile, under.tau, under.wide, under.v
     b, grids = under.shift[table.group[u]], table.of
     x, log_weight, log_case = grids.x[u], grids.log_weight[u], grids.log_case[u]
     log_control, log_far, far_slope = grids.log_control[u], table.log_far[u], table.far_slope[u]
-    _bounds(x, log_weight, log_case, log_control, log_p, spike, broad, unit)
+    _bounds(x, log_weight, log_case, log_control, log_p, spike, broad, unit, masses.part[u])
     best0 = best1 = -np.inf
     order = np.empty(x.shape[0], np.int64)
     _largest_first(unit.bound, order)
@@ -438,11 +391,22 @@ def _fill_unit(table, u, under, spike, broad, of_nodes, room, unit):
             relative(log_case[q], room.case)
             far_moments(here, log_far[q], far_slope[q], unit.tops[q, 0], b, wide, room.far)
             near = room.kept[: _near_nodes(here, rates, b, tau, v, room)]
-            _add_null(q, near, v, room, unit)
-            _add_profile(here, rates, b, profile, v, near, room, unit.at_tau[q])
-            best0 = _best(best0, unit.part[q, 0])
+            _add_null(
+                near,
+                rates,
+                unit.lmu[q],
+                unit.lnu[q],
+                v,
+                room,
+                masses.part[u, q, 0],
+                masses.extra[u, q],
+                masses.nodes[u, q],
+            )
+            _add_profile(here, rates, b, profile, v, near, room, masses.at_tau[u, q])
+            best0 = _best(best0, masses.part[u, q, 0])
         if of_other:
             _fill_other(
+                u,
                 q,
                 here,
                 b,
@@ -450,32 +414,26 @@ def _fill_unit(table, u, under, spike, broad, of_nodes, room, unit):
                 log_case[q],
                 log_p[q] + top,
                 under.of,
-                of_nodes,
                 room,
                 unit,
+                masses,
             )
-            best1 = _best(best1, unit.part[q, 1])
+            best1 = _best(best1, masses.part[u, q, 1])
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def e_step(table, under, log_m0, log_m1, sums, nodes):
-    """One pass over a table: log m0 and log m1 of every unit, and the sums.
-
-    Parameters
-    ----------
-    table, under
-        `batch_null.Widened` and `batch_null.Shifted`.
-    log_m0, log_m1
-        [U] to be filled.
-    sums
-        `BatchTotals`, to be added to.
-    nodes
-        [U, Q, K] to be filled with the posterior probability of each node of M and of x; or empty.
-    """
-    hypotheses, kind, group = under.of, table.of.kind, table.group
+def e_step(table, under, masses):
+    """Fill the `Masses` of every unit of a `batch_null.Widened` under a `batch_null.Shifted`."""
+    hypotheses, kind = under.of, table.of.kind
     n_units, n_m, size = table.of.x.shape
-    n_alt, of_nodes = hypotheses.alternatives.shape[0], nodes.shape[0] > 0
-    room, unit = room_of(n_alt, size), _unit_of(n_m, n_alt, under.profile.shape[0], size)
+    room = room_of(hypotheses.alternatives.shape[0], size)
+    unit = Unit(
+        np.empty((n_m, 2)),
+        np.empty(n_m),
+        np.empty((n_m, 2, size)),
+        np.empty((n_m, size)),
+        np.empty((n_m, size)),
+    )
     spike = np.empty(4)
     broad = np.array(
         [hypotheses.log_w, hypotheses.alternatives[0, 0], hypotheses.alternatives[0, 2]]
@@ -484,80 +442,4 @@ def e_step(table, under, log_m0, log_m1, sums, nodes):
         spike[0] = hypotheses.log_not_w
         for i in range(3):
             spike[i + 1] = hypotheses.e_beta[i, kind[u]]
-        _fill_unit(table, u, under, spike, broad, of_nodes, room, unit)
-        log_m0[u], log_m1[u] = _add_unit(unit, under, kind[u], group[u], sums)
-        if of_nodes:
-            masses, scale = unit.nodes, unit.scale
-            for q in range(n_m):
-                for k in range(size):
-                    nodes[u, q, k] = scale[q, 0] * masses[0, q, k] + scale[q, 1] * masses[1, q, k]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _at_least_tiny(values, part, h):
-    """Return the log of a sum of masses; what underflows is tiny, not nothing."""
-    top = -np.inf
-    for q in range(part.shape[0]):
-        top = max(top, part[q, h, OFFSET])
-    return max(_log_sum(values), top + math.log(_TINY))
-
-
-@njit(cache=True, inline="always")
-def _add_unit(unit, under, t, group, sums):
-    """Return one unit's log m0 and log m1, and add to the sums of both steps."""
-    hypotheses, part, extra, scale = under.of, unit.part, unit.extra, unit.scale
-    whole, called, of_types = sums.of
-    n_m, log_m = part.shape[0], hypotheses.log_m
-    mass = np.empty((2, n_m))
-    log_masses(part, mass)
-    log_m0 = _at_least_tiny(mass[0], part, 0)
-    log_m1 = _at_least_tiny(mass[1], part, 1)
-    f1 = hypotheses.log_pi + log_m1
-    marginal = add_marginal(hypotheses.log_not_pi + log_m0, f1, whole)
-    moment = np.zeros(8)
-    power = np.zeros(5)
-    for q in range(n_m):
-        p0 = math.exp(mass[0, q] + hypotheses.log_not_pi - marginal)
-        p1 = math.exp(mass[1, q] + hypotheses.log_pi - marginal)
-        w0, w1 = add_node(q, part, unit.z_alt, p0, p1, log_m, t, whole, called, of_types)
-        scale[q, 0], scale[q, 1] = w0, w1
-        raised = p0 + p1
-        for i in range(1, 5):
-            raised *= log_m[q]
-            power[i] += raised
-        for i in range(RISE):
-            moment[i] += w0 * extra[q, i]
-        moment[RISE] += w1 * extra[q, RISE]
-    _add_moments(moment, power, under, sums.shift[group], sums.spread)
-    values, at_tau = np.empty(n_m), unit.at_tau
-    for j in range(sums.profile.shape[0]):
-        for q in range(n_m):
-            near = at_tau[q, j]
-            values[q] = part[q, 0, OFFSET] + math.log(near) if near > 0.0 else -np.inf
-        f0 = _at_least_tiny(values, part, 0) + hypotheses.log_not_pi
-        top = max(f0, f1)
-        sums.profile[j] += top + math.log(math.exp(f0 - top) + math.exp(f1 - top))
-    return log_m0, log_m1
-
-
-@njit(cache=True, inline="always")
-def _add_moments(moment, power, under, shift, spread):
-    """Add a unit's moments of the difference to its group's sums and to those of tau, v and M."""
-    tau, wide, v = under.tau, under.wide, under.v
-    near, first, second, fourth = moment[NEAR], moment[NEAR + 1], moment[NEAR + 2], moment[NEAR + 3]
-    far, far_first, far_second = moment[FAR], moment[FAR + 1], moment[FAR + 2]
-    score = first / tau + far_first / wide
-    shift[0] += near
-    shift[1] += far
-    shift[2] += score + moment[RISE]
-    shift[3] += (near - second) / (tau * tau) + (far - far_second) / (wide * wide) + score * score
-    gap = second - near
-    spread[0] += gap
-    spread[1] += 4.0 * second - fourth - near + gap * gap
-    share = far - v * (near + far)
-    rest = 1.0 - v
-    spread[2] += v * rest * (near + far) - (far * rest * rest + near * v * v)
-    spread[2] += share * share
-    spread[3] += power[2] - power[1] * power[1]
-    spread[4] += power[3] - power[1] * power[2]
-    spread[5] += power[4] - power[2] * power[2]
+        _fill_unit(table, u, under, spike, broad, room, unit, masses)

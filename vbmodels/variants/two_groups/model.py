@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import betaln, expit, logit, logsumexp
@@ -127,13 +127,6 @@ class Sums(Stats, kind="variants/two_groups.Sums"):
     errors: FloatArray
     whole: float = field(default=0.0, kw_only=True)
 
-    @classmethod
-    def of(cls, totals: kernels.Totals, binomials: float) -> Sums:
-        """Return what a pass has added up, with the logarithms of the binomials."""
-        marginal, units, broad, log_m, log_m2 = totals.whole.tolist()
-        bound, called, errors = marginal + binomials, totals.called, totals.errors
-        return Sums(bound, units, broad, log_m, log_m2, called, errors, whole=units)
-
     @property
     def share(self) -> float:
         """What the objective is of that of all units, 1 where none is left out.
@@ -142,6 +135,28 @@ class Sums(Stats, kind="variants/two_groups.Sums"):
         others are informed by the bulk, of which no more is known than what the sample holds.
         """
         return self.units / self.whole if self.whole else 1.0
+
+
+class Weighed(NamedTuple):
+    """What masses say of the hypotheses of units.
+
+    Attributes
+    ----------
+    log_m0, log_m1
+        [U] log evidence of H0 and of H1, without binomials.
+    marginal
+        [U] log p(reads).
+    node
+        [U, Q, 2] probability of each node of M under each hypothesis.
+    scale
+        [U, Q, 2] what turns masses into probabilities.
+    """
+
+    log_m0: FloatArray
+    log_m1: FloatArray
+    marginal: FloatArray
+    node: FloatArray
+    scale: FloatArray
 
 
 @dataclass(frozen=True)
@@ -255,10 +270,10 @@ class TwoGroups:
 
     def e_step(self, q: Global, table: Table) -> tuple[FloatArray, FloatArray, Sums]:
         """Return log m0 and log m1 of every unit (without binomials), and the EM's sums."""
-        log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
-        totals = no_totals(len(self.alternatives))
-        kernels.e_step(table.grids, self.hypotheses(q, table.x.shape[2]), log_m0, log_m1, totals)
-        return log_m0, log_m1, Sums.of(totals, float(table.log_binomial.sum()))
+        under = self.hypotheses(q, table.x.shape[2])
+        part, z_alt = masses(table, under)
+        weighed = weigh(part, under)
+        return weighed.log_m0, weighed.log_m1, sums_of(weighed, part, z_alt, table)
 
     def restart(self, observed: Observed, before: Global, rng: np.random.Generator) -> Global:
         """Start from the hyperparameters of an earlier fit; the anchors are the new data's."""
@@ -321,9 +336,60 @@ class TwoGroups:
         )
 
 
-def no_totals(n_alt: int) -> kernels.Totals:
-    """Return what a pass adds to."""
-    return kernels.Totals(np.zeros(5), np.zeros(n_alt), np.zeros((N_TYPES, 3)))
+def masses(table: Table, under: Hypotheses) -> tuple[FloatArray, FloatArray]:
+    """Return masses [U, Q, 2, 5] of the exchangeable null, and alternatives' [U, Q, n_alt]."""
+    n_units, n_m, _ = table.x.shape
+    part = np.empty((n_units, n_m, 2, 5))
+    z_alt = np.empty((n_units, n_m, len(under.alternatives)))
+    kernels.e_step(table.grids, under, part, z_alt)
+    return part, z_alt
+
+
+def log_masses(offset: FloatArray, whole: FloatArray) -> FloatArray:
+    """Return the logs of masses that are relative to e^offset; none is -inf."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(offset + np.log(np.maximum(whole, 0.0)))
+
+
+def log_sums(log_mass: FloatArray, least: FloatArray) -> FloatArray:
+    """Return the logs of masses summed over nodes of M, axis 1, and no less than ``least``."""
+    top = np.maximum(log_mass.max(axis=1), least)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_sum = top + np.log(np.exp(log_mass - top[:, None]).sum(axis=1))
+    return np.asarray(np.fmax(log_sum, least))
+
+
+def weigh(part: FloatArray, under: Hypotheses, log_least: float = -np.inf) -> Weighed:
+    """Return the probabilities of hypotheses and of nodes of M, given masses [U, Q, 2, 5].
+
+    ``log_least``: what underflows has so much, relative to the largest offset.
+    """
+    offset, whole = part[..., kernels.OFFSET], part[..., kernels.SPIKE] + part[..., kernels.BROAD]
+    log_mass = log_masses(offset, whole)
+    log_m = log_sums(log_mass, offset.max(axis=1) + log_least)
+    log_prior = np.array([under.log_not_pi, under.log_pi])
+    marginal = np.logaddexp(*(log_m + log_prior).T)
+    # By what the node's mass is, never by its offset alone: e^offset may overflow.
+    node = np.exp(log_mass + (log_prior - marginal[:, None])[:, None])
+    scale = np.divide(node, whole, out=np.zeros_like(node), where=node > 0.0)
+    return Weighed(log_m[:, 0], log_m[:, 1], marginal, node, scale)
+
+
+def sums_of(weighed: Weighed, part: FloatArray, z_alt: FloatArray, table: Table) -> Sums:
+    """Return the sums of the EM over a table's units."""
+    of_units = np.einsum("uqh,uqhj->ju", weighed.scale, part[..., : kernels.OFFSET])
+    of_spikes = of_units[[kernels.SPIKE, kernels.LOG_MU, kernels.LOG_NU]]
+    of_m, log_m = weighed.node.sum(axis=(0, 2)), np.log(M_NODES)
+    return Sums(
+        bound=float(weighed.marginal.sum() + table.log_binomial.sum()),
+        units=float(len(table)),
+        broad=float(of_units[kernels.BROAD].sum()),
+        log_m=float(of_m @ log_m),
+        log_m2=float(of_m @ log_m**2),
+        called=np.tensordot(weighed.scale[..., 1], z_alt, 2),
+        errors=np.stack([np.bincount(table.kind, v, N_TYPES) for v in of_spikes], axis=1),
+        whole=float(len(table)),
+    )
 
 
 def of_fit(batch: Counts | Units) -> Units:

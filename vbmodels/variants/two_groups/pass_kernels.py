@@ -8,12 +8,10 @@ the compiler turns into vector instructions.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from vbmodels.core.cached_kernels import njit
-from vbmodels.core.state import FloatArray
 from vbmodels.variants.elementary_kernels import dot, exp, log, softplus, total
 
 _NEGLIGIBLE = -30.0
@@ -22,26 +20,6 @@ _ENDS = 6.0  # of the survival tables, in u = asinh(x / 2)
 SPIKE, BROAD, LOG_MU, LOG_NU, OFFSET = range(5)
 """Of a node of M under a hypothesis: mass of the spike and of the broad component, the spike's
 log mu and log(1 - mu), and the log of what all are relative to."""
-MARGINAL, UNITS, IS_BROAD, LOG_M, LOG_M2 = range(5)
-"""Sums over all units: log marginal, units, w, log M and log^2 M."""
-
-
-class Totals(NamedTuple):
-    """What a pass adds up over units.
-
-    Attributes
-    ----------
-    whole
-        [5] `MARGINAL` to `LOG_M2`.
-    called
-        [n_alt] expected variants of each alternative.
-    errors
-        [12, 3] weight, log mu and log(1 - mu) by type.
-    """
-
-    whole: FloatArray
-    called: FloatArray
-    errors: FloatArray
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
@@ -227,19 +205,25 @@ def _fill_unit(x, log_weight, log_case, log_control, under, spike, broad, room, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def e_step(table, under, log_m0, log_m1, sums):
-    """One pass over a table: log m0 and log m1 of every unit, and the sums of the EM.
+def e_step(table, under, part, z_alt):
+    """Fill the masses of every unit's hypotheses.
 
-    ``table`` is of `table.Grids`, ``under`` of `table.Hypotheses`; `Totals` ``sums`` are added to.
+    Parameters
+    ----------
+    table, under
+        `table.Grids` and `table.Hypotheses`.
+    part
+        [U, Q, 2, 5] to be filled with `SPIKE` to `OFFSET`, by node of M, under H0 and H1.
+    z_alt
+        [U, Q, n_alt] to be filled with the mass of each alternative.
     """
     x, log_weight, log_case, log_control, kind = table
     alternatives = under.alternatives
-    n_units, n_m, size = x.shape
-    n_alt = alternatives.shape[0]
+    n_units, size = x.shape[0], x.shape[2]
     row = np.empty((6, size))
     room = (
         np.empty((4, size)),
-        np.empty((n_alt, size)),
+        np.empty((alternatives.shape[0], size)),
         row[0],
         row[1],
         row[2],
@@ -251,81 +235,19 @@ def e_step(table, under, log_m0, log_m1, sums):
     )
     spike = np.empty(4)
     broad = np.array([under.log_w, alternatives[0, 0], alternatives[0, 2]])
-    part, z_alt = np.empty((n_m, 2, 5)), np.empty((n_m, n_alt))
     for u in range(n_units):
         spike[0] = under.log_not_w
         for i in range(3):
             spike[i + 1] = under.e_beta[i, kind[u]]
         _fill_unit(
-            x[u], log_weight[u], log_case[u], log_control[u], under, spike, broad, room, part, z_alt
+            x[u],
+            log_weight[u],
+            log_case[u],
+            log_control[u],
+            under,
+            spike,
+            broad,
+            room,
+            part[u],
+            z_alt[u],
         )
-        log_m0[u], log_m1[u] = _add_unit(part, z_alt, under, kind[u], sums)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def _log_sum(values):
-    top = _largest(values)
-    if top == -np.inf:
-        return top
-    whole = 0.0
-    for k in range(values.shape[0]):
-        whole += math.exp(values[k] - top)
-    return top + math.log(whole)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def log_masses(part, mass):
-    """Fill the log of the mass [2, Q] of each node of M under each hypothesis."""
-    for q in range(part.shape[0]):
-        for h in range(2):
-            whole = part[q, h, SPIKE] + part[q, h, BROAD]
-            mass[h, q] = part[q, h, OFFSET] + math.log(whole) if whole > 0.0 else -np.inf
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def add_node(q, part, z_alt, p0, p1, log_m, t, whole, called, errors):
-    """Add node q of M; return what turns its masses under H0 and H1 into probabilities.
-
-    ``p0`` and ``p1`` are the probabilities of the node and of H0 or H1; ``whole``, ``called`` and
-    ``errors`` are of `Totals`.
-    """
-    w0 = p0 / (part[q, 0, SPIKE] + part[q, 0, BROAD]) if p0 > 0.0 else 0.0
-    w1 = p1 / (part[q, 1, SPIKE] + part[q, 1, BROAD]) if p1 > 0.0 else 0.0
-    node = p0 + p1
-    whole[IS_BROAD] += w0 * part[q, 0, BROAD] + w1 * part[q, 1, BROAD]
-    whole[LOG_M] += node * log_m[q]
-    whole[LOG_M2] += node * log_m[q] * log_m[q]
-    for c in range(z_alt.shape[1]):
-        called[c] += w1 * z_alt[q, c]
-    errors[t, 0] += w0 * part[q, 0, SPIKE] + w1 * part[q, 1, SPIKE]
-    errors[t, 1] += w0 * part[q, 0, LOG_MU] + w1 * part[q, 1, LOG_MU]
-    errors[t, 2] += w0 * part[q, 0, LOG_NU] + w1 * part[q, 1, LOG_NU]
-    return w0, w1
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-def add_marginal(f0, f1, whole):
-    """Add a unit of log p(H0, data) and log p(H1, data); return log p(data)."""
-    top = max(f0, f1)
-    marginal = top + math.log(math.exp(f0 - top) + math.exp(f1 - top))
-    whole[MARGINAL] += marginal
-    whole[UNITS] += 1.0
-    return marginal
-
-
-@njit(cache=True, inline="always")
-def _add_unit(part, z_alt, under, t, sums):
-    """Return one unit's log m0 and log m1 from its parts, and add to the EM's sums."""
-    whole, called, errors = sums
-    log_m, n_m = under.log_m, z_alt.shape[0]
-    mass = np.empty((2, n_m))
-    log_masses(part, mass)
-    log_m0 = _log_sum(mass[0])
-    log_m1 = _log_sum(mass[1])
-    marginal = add_marginal(under.log_not_pi + log_m0, under.log_pi + log_m1, whole)
-    for q in range(n_m):
-        # By what the node's mass is, never by its offset alone: e^offset may overflow.
-        p0 = math.exp(mass[0, q] + under.log_not_pi - marginal)
-        p1 = math.exp(mass[1, q] + under.log_pi - marginal)
-        add_node(q, part, z_alt, p0, p1, log_m, t, whole, called, errors)
-    return log_m0, log_m1

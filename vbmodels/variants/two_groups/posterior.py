@@ -17,10 +17,9 @@ from scipy.special import betaincc, expit
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.variants import quadrature
 from vbmodels.variants.counts import N_TYPES, Units
-from vbmodels.variants.two_groups import pass_kernels
 from vbmodels.variants.two_groups import rates_kernels as kernels
 from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull
-from vbmodels.variants.two_groups.model import GERMLINE_W, Global, TwoGroups, no_totals
+from vbmodels.variants.two_groups.model import GERMLINE_W, Global, TwoGroups, masses, weigh
 from vbmodels.variants.two_groups.table import Table
 
 LEVELS: tuple[float, ...] = (0.025, 0.05, 0.95, 0.975)
@@ -68,7 +67,8 @@ def log_bayes_factors(model: TwoGroups, q: Global, alleles: Units) -> FloatArray
     score = np.empty(len(alleles))
     for member, n_nodes in ((gain, quadrature.N_NODES), (~gain, COARSE)):
         which = np.flatnonzero(member)
-        for chunk in np.split(which, range(_CHUNK, len(which), _CHUNK)):
+        for start in range(0, len(which), _CHUNK):
+            chunk = which[start : start + _CHUNK]
             table = model.table(anchored, alleles.take(chunk), n_nodes)
             if model.sense == "germline":
                 score[chunk] = _beyond_errors(model, anchored, table)
@@ -85,10 +85,9 @@ def _beyond_errors(model: TwoGroups, q: Global, table: Table) -> FloatArray:
     allele, so that one of all reads had less evidence than one of a twentieth.
     """
     under = model.hypotheses(q, table.x.shape[2])._replace(log_w=_NEVER)
-    log_m0, log_m1 = np.empty(len(table)), np.empty(len(table))
-    sums = no_totals(len(model.alternatives))
-    pass_kernels.e_step(table.grids, under, log_m0, log_m1, sums)
-    return log_m1 - log_m0
+    part, _ = masses(table, under)
+    weighed = weigh(part, under)
+    return weighed.log_m1 - weighed.log_m0
 
 
 def test_scores(model: TwoGroups, q: Global, alleles: Units) -> tuple[FloatArray, BoolArray]:
