@@ -131,10 +131,22 @@ def test_labels_of_files_in_their_order_are_all_known(form, labels, used, tmp_pa
             rows = [f"{label},{','.join(map(str, row))}" for row in features]
             (tmp_path / f"s{k:02d}.csv").write_text("\n".join(["result,a,b,c,d", *rows]))
     if form == "list":
-        (tmp_path / "labels.csv").write_text("\n".join(lines))
+        absent = [f"gone{k},pending" for k in range(5)]
+        (tmp_path / "labels.csv").write_text("\n".join([*lines, *absent]))
     of_files = ["--column", "bag_id=FILE"] if form == "files" else []
     _, found = check(capsys, tmp_path, "--column", "label=result", *of_files)
     assert found["result"] == used
+
+
+def test_a_label_in_the_files_counts_before_that_of_their_list(tmp_path, capsys):
+    for k, (name, features, places) in enumerate(slides()):
+        write_clam(tmp_path / f"{name}.h5", features, places)
+        with h5py.File(tmp_path / f"{name}.h5", "a") as file:
+            file.attrs["label"] = "tumor" if k % 2 else "normal"
+    rows = [f"TCGA-{k:02d}.A1,{'other' if k % 3 else ''}" for k in range(BAGS)]
+    (tmp_path / "labels.csv").write_text("\n".join(["slide,label", *rows]))
+    _, used = check(capsys, tmp_path)
+    assert used["label"] == "label: positive is tumor"
 
 
 def test_folders_name_the_classes_of_a_fit_and_none_of_a_score(tmp_path, capsys):

@@ -77,9 +77,10 @@ def _is_of_grid(values: FloatArray) -> bool:
 
 
 def _rises(values: FloatArray, bag: IntArray) -> bool:
-    """Say whether no number is below the one before it in its bag."""
+    """Say whether numbers rise within bags, and none is below the one before it."""
     order = np.argsort(bag, kind="stable")
-    return bool(np.all((np.diff(values[order]) >= 0.0) | (np.diff(bag[order]) > 0)))
+    steps = np.diff(values[order])[bag[order][1:] == bag[order][:-1]]
+    return bool(np.all(steps >= 0.0) and np.sum(steps > 0.0) >= _FEWEST)
 
 
 def _is_numbering(values: FloatArray, bag: IntArray, with_gaps: bool) -> bool:

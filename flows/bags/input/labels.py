@@ -7,7 +7,7 @@ problem for each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from shlex import quote
 
@@ -32,8 +32,8 @@ from vbmodels.core.state import IntArray
 from vbmodels.tables.cells import number_of
 from vbmodels.tables.levels import NO, YES, positive_of, scale_of
 
-FILES = 50
-"""Files whose labels are looked at, spread over all; more while there is one label alone."""
+FILES, MOST_FILES = 50, 1_000
+"""Files whose labels are looked at, and as long as there is one label alone."""
 MOST_LABELS = 1000
 """Different labels beyond which no more files are looked at."""
 MOST_GRADES = 10
@@ -48,7 +48,7 @@ MOST_NAMED = 8
 
 @dataclass(frozen=True)
 class FoundLabels:
-    """The labels of the first files.
+    """The labels of the files that were looked at.
 
     Attributes
     ----------
@@ -95,10 +95,8 @@ def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSetti
         return settings
     counts: Counter[str] = Counter()
     are_words = False  # yes and no, in a file that has types
-    listed, step = _listed(column, settings), max(-(-len(files) // FILES), 1)
-    for place, file in enumerate(f for start in range(step) for f in files[start::step]):
-        known = len(counts)
-        if known > MOST_LABELS or (known and listed) or (place >= FILES and known != 1):
+    for place, file in enumerate(_one_of_each(files, column, settings)):
+        if len(counts) > MOST_LABELS or place >= (MOST_FILES if len(counts) == 1 else FILES):
             break
         parquet = storage.parquet_file(file.url)
         if parquet.schema_arrow.names.count(column) != 1:
@@ -107,9 +105,8 @@ def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSetti
         if not (is_text(kind) or is_number(kind) or pa.types.is_dictionary(kind)):
             return _with_other_type(file, column, kind, settings)
         are_words |= is_text(kind) and storage.CELLS not in (parquet.schema_arrow.metadata or {})
-        if settings.numeric or listed or not (bits := _bits_of(parquet, column)):
-            column_of = listed or storage.read_table(file.url, [column])[column]
-            cells = mixed.parse(column_of, settings.missing)[0]
+        if settings.numeric or not (bits := _bits_of(parquet, column)):
+            cells = mixed.parse(storage.read_table(file.url, [column])[column], settings.missing)[0]
             counts += Counter(count_levels(mixed.texts(cells)).counts)
         else:
             counts.update(bits)
@@ -128,11 +125,21 @@ def with_positive(files: Sequence[InputFile], settings: BagSettings) -> BagSetti
     return _with_word(labels, settings, are_words)
 
 
-def _listed(column: str, settings: BagSettings) -> pa.ChunkedArray | None:
-    """Return a column of the list of files; None where that has none, or no line."""
+def _one_of_each(
+    files: Sequence[InputFile], column: str, settings: BagSettings
+) -> Iterator[InputFile]:
+    """Yield a file of each label of a list of files, then all, the first of them far apart."""
+    step = max(-(-len(files) // FILES), 1)
+    spread = [file for start in range(step) for file in files[start::step]]
     table = file_table_of(settings)
-    lines = None if table is None else storage.lines_of_files(table).texts
-    return None if lines is None or column not in lines.column_names else lines[column]
+    if table is not None and column in (lines := storage.lines_of_files(table)).texts.column_names:
+        labels = lines.texts[column].to_pylist()
+        yield from {
+            labels[place]: file
+            for file in reversed(spread)
+            if (place := lines.place_of(file.url)) is not None
+        }.values()
+    yield from spread
 
 
 def _with_other_type(
@@ -218,8 +225,7 @@ def _bits_of(file: pq.ParquetFile, name: str) -> list[str]:
     position = file.schema_arrow.get_field_index(name)
     if not pa.types.is_integer(file.schema_arrow.field(name).type):
         return []
-    if any(pa.types.is_nested(field.type) for field in list(file.schema_arrow)[:position]):
-        position = next((i for i, path in enumerate(file.schema.names) if path == name), position)
+    position = next((i for i, path in enumerate(file.schema.names) if path == name), position)
     groups = [
         file.metadata.row_group(number).column(position).statistics
         for number in range(file.metadata.num_row_groups)

@@ -378,7 +378,6 @@ def weigh(part: FloatArray, under: Hypotheses, log_least: float = -np.inf) -> We
 def sums_of(weighed: Weighed, part: FloatArray, z_alt: FloatArray, table: Table) -> Sums:
     """Return the sums of the EM over a table's units."""
     of_units = np.einsum("uqh,uqhj->ju", weighed.scale, part[..., : kernels.OFFSET])
-    of_spikes = of_units[[kernels.SPIKE, kernels.LOG_MU, kernels.LOG_NU]]
     of_m, log_m = weighed.node.sum(axis=(0, 2)), np.log(M_NODES)
     return Sums(
         bound=float(weighed.marginal.sum() + table.log_binomial.sum()),
@@ -387,7 +386,13 @@ def sums_of(weighed: Weighed, part: FloatArray, z_alt: FloatArray, table: Table)
         log_m=float(of_m @ log_m),
         log_m2=float(of_m @ log_m**2),
         called=np.tensordot(weighed.scale[..., 1], z_alt, 2),
-        errors=np.stack([np.bincount(table.kind, v, N_TYPES) for v in of_spikes], axis=1),
+        errors=np.stack(
+            [
+                np.bincount(table.kind, of_units[j], N_TYPES)
+                for j in (kernels.SPIKE, kernels.LOG_MU, kernels.LOG_NU)
+            ],
+            axis=1,
+        ),
         whole=float(len(table)),
     )
 
