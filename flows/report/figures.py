@@ -193,13 +193,15 @@ def fit(parts: Sequence[str], most: int) -> str:
     return text if len(text) <= most or len(parts) == 1 else fit(parts[:-1], most)
 
 
-def named(names: Sequence[str], most: int = 3) -> str:
-    """Name the first of some.
+def named(names: Sequence[str], most: int = 3, longest: int = 80) -> str:
+    """Name the first of some, each by so many letters at most.
 
-    >>> named(["a", "b", "c"]), named(["a", "b", "c", "d"])
-    ('a, b, c', 'a, b, c, ...')
+    >>> named(["a", "b", "c"]), named(["abcd", "b", "c", "d"], longest=3)
+    ('a, b, c', 'ab\u2026, b, c, ...')
     """
-    return ", ".join([*names[:most], *(["..."] if len(names) > most else [])])
+    return ", ".join(
+        [*(short(name, longest) for name in names[:most]), *(["..."] if len(names) > most else [])]
+    )
 
 
 def squeeze(text: str) -> str:
