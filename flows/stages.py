@@ -165,8 +165,6 @@ def _start(run: Run) -> None:
     with ExitStack() as opened:  # all of it or nothing, so that a second attempt can begin again
         gc.freeze()  # what is there now is not looked through again for each partition
         opened.callback(gc.unfreeze)
-        opened.callback(gc.set_threshold, *gc.get_threshold())
-        gc.set_threshold(YOUNG)
         if "numba" in sys.modules:
             from vbmodels.core.cached_kernels import compiling
 
@@ -203,9 +201,6 @@ def _job(run: Run) -> Job:
         start=incremental.start_of(run, model),
     )
 
-
-YOUNG = 50_000
-"""Objects after which the garbage collector looks for cycles: what is read has next to none."""
 
 START = 5.0
 """CPU seconds until what local workers need is imported, once for all, on a machine of 2026."""

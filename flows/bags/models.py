@@ -130,7 +130,8 @@ def weights_of(q: Any) -> dict[str, float]:
     if not isinstance(q, AutoState):
         return {}
     named = zip(MEMBERS, q.weights.tolist(), strict=True)
-    return {name: w for k, (name, w) in enumerate(named) if k in present(q)}
+    there = present(q)
+    return {name: w for k, (name, w) in enumerate(named) if k in there}
 
 
 def memory_needed(q: Any, settings: BagSettings) -> float | None:

@@ -1,11 +1,11 @@
 """Simpler models, and what they predict of the bags that are tested: the table rivals.
 
 Of labels and levels boosted trees on pooled features (mean, largest, smallest, sd, number of
-instances), of labels also those on the number of instances alone, which tells how bags were taken,
-and those on instances with their bag's label copied, whose scores out of their fold a logistic
-regression turns into a bag's probability; of numbers ridge regression and boosted trees on pooled
-features. All are fitted to the bags that the model was fitted to; where
-none was held out, in folds of groups, as far as that takes seconds.
+instances), of labels also those on the number of instances alone, which may depend on how bags
+were sampled, and those on instances with their bag's label copied, whose scores out of their fold
+a logistic regression turns into a bag's probability; of numbers ridge regression and boosted trees
+on pooled features. All are fitted to the bags that the model was fitted to; where none was held
+out, in folds of groups, as far as that takes seconds.
 """
 
 from __future__ import annotations
@@ -260,6 +260,7 @@ def _read(item: tuple[int, Rows], paths: RunPaths, only_held: bool, with_rows: b
 
 
 def _joined(parts: Sequence[Held]) -> Held:
+    counts = np.cumsum([0, *(part.label.size for part in parts)])
     return Held(
         pooled=np.concatenate([p.pooled for p in parts]),
         sizes=np.concatenate([p.sizes for p in parts]),
@@ -267,11 +268,6 @@ def _joined(parts: Sequence[Held]) -> Held:
         held=np.concatenate([p.held for p in parts]),
         tested=np.concatenate([p.tested for p in parts]),
         rows=np.concatenate([p.rows for p in parts]),
-        bag=np.concatenate(
-            [
-                p.bag + sum(before.label.size for before in parts[:place])
-                for place, p in enumerate(parts)
-            ]
-        ),
+        bag=np.concatenate([p.bag + offset for p, offset in zip(parts, counts, strict=False)]),
         group=np.concatenate([p.group for p in parts]),
     )

@@ -193,7 +193,7 @@ def fit(parts: Sequence[str], most: int) -> str:
     return text if len(text) <= most or len(parts) == 1 else fit(parts[:-1], most)
 
 
-def named(names: Sequence[str], most: int = 3, longest: int = 80) -> str:
+def named(names: Sequence[str], most: int = 3, longest: int = 300) -> str:
     """Name the first of some, each by so many letters at most.
 
     >>> named(["a", "b", "c"]), named(["abcd", "b", "c", "d"], longest=3)

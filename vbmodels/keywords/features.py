@@ -325,7 +325,9 @@ def _graph_scores(
     right = np.zeros((n, 1 + len(observed)))
     right[:, 0] = 1.0 / root
     right[observed, 1 + np.arange(len(observed))] = 1.0
-    solved = dposv(system_matrix(a, damping), right, overwrite_a=True, overwrite_b=True)[1]
+    _, solved, failed = dposv(system_matrix(a, damping), right, overwrite_a=True, overwrite_b=True)
+    if failed:
+        raise np.linalg.LinAlgError(f"the graph's matrix is not positive definite: {failed}")
     rank = (1.0 - damping) * root * solved[:, 0]
     if len(observed) < 2:
         return rank, NEUTRAL_AFFINITY, NEUTRAL_AFFINITY, NEUTRAL_NEIGHBOURS

@@ -33,7 +33,7 @@ from vbmodels.tables.cells import number_of
 from vbmodels.tables.levels import NO, YES, positive_of, scale_of
 
 FILES, MOST_FILES = 50, 1_000
-"""Files whose labels are looked at, and as long as there is one label alone."""
+"""Most files whose labels are read, and most while these have one label alone."""
 MOST_LABELS = 1000
 """Different labels beyond which no more files are looked at."""
 MOST_GRADES = 10

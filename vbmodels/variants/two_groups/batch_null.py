@@ -51,7 +51,6 @@ from vbmodels.core.state import FloatArray, IntArray, State
 from vbmodels.variants.counts import BASES, N_TYPES, Units
 from vbmodels.variants.hyperparameters import log_normal_step
 from vbmodels.variants.two_groups import batch_null_kernels as kernels
-from vbmodels.variants.two_groups.batch_null_kernels import RISE
 from vbmodels.variants.two_groups.contexts import CONTEXT_SD, N_CONTEXTS, nested_step
 from vbmodels.variants.two_groups.difference_kernels import widen
 from vbmodels.variants.two_groups.model import (
@@ -364,13 +363,15 @@ class BatchNull(TwoGroups):
         )
         kernels.e_step(table.widened(group), under, masses)
         weighed = weigh(masses.part, under.of, LOG_LEAST)
-        moments = np.einsum("uq,uqi->iu", weighed.scale[..., 0], masses.extra[..., :RISE])
-        rise = np.einsum("uq,uq->u", weighed.scale[..., 1], masses.extra[..., RISE])
+        moments = np.einsum("uq,uqi->iu", weighed.scale[..., 0], masses.extra[..., : kernels.RISE])
+        rise = np.einsum("uq,uq->u", weighed.scale[..., 1], masses.extra[..., kernels.RISE])
         stats = sums_of(weighed, masses.part, masses.z_alt, table).extended(
             BatchSums,
             shift=shift_sums(moments, rise, under, group),
             spread=spread_sums(moments, weighed.node.sum(axis=2), under),
-            profile=_profile(weighed, masses, under, table) if len(profile) else np.zeros(N_TAU),
+            profile=_profile(weighed, masses, under, table)
+            if len(profile)
+            else np.zeros(len(TAUS)),
         )
         return weighed, masses, stats
 
@@ -542,8 +543,7 @@ def _profile(
     """Return the log marginal likelihood at each tau of the profile."""
     offset = masses.part[..., 0, OFFSET, None]
     log_null = log_sums(log_masses(offset, masses.at_tau), offset.max(axis=1) + LOG_LEAST)
-    log_other = under.of.log_pi + weighed.log_m1[:, None]
-    both = np.logaddexp(under.of.log_not_pi + log_null, log_other)
+    both = np.logaddexp(under.of.log_not_pi + log_null, under.of.log_pi + weighed.log_m1[:, None])
     return np.asarray(both.sum(axis=0) + table.log_binomial.sum())
 
 

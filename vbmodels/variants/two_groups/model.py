@@ -271,7 +271,7 @@ class TwoGroups:
     def e_step(self, q: Global, table: Table) -> tuple[FloatArray, FloatArray, Sums]:
         """Return log m0 and log m1 of every unit (without binomials), and the EM's sums."""
         under = self.hypotheses(q, table.x.shape[2])
-        part, z_alt = masses(table, under)
+        part, z_alt = fill_masses(table, under)
         weighed = weigh(part, under)
         return weighed.log_m0, weighed.log_m1, sums_of(weighed, part, z_alt, table)
 
@@ -336,7 +336,7 @@ class TwoGroups:
         )
 
 
-def masses(table: Table, under: Hypotheses) -> tuple[FloatArray, FloatArray]:
+def fill_masses(table: Table, under: Hypotheses) -> tuple[FloatArray, FloatArray]:
     """Return masses [U, Q, 2, 5] of the exchangeable null, and alternatives' [U, Q, n_alt]."""
     n_units, n_m, _ = table.x.shape
     part = np.empty((n_units, n_m, 2, 5))

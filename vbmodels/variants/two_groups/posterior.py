@@ -19,7 +19,7 @@ from vbmodels.variants import quadrature
 from vbmodels.variants.counts import N_TYPES, Units
 from vbmodels.variants.two_groups import rates_kernels as kernels
 from vbmodels.variants.two_groups.batch_null import BatchGlobal, BatchNull
-from vbmodels.variants.two_groups.model import GERMLINE_W, Global, TwoGroups, masses, weigh
+from vbmodels.variants.two_groups.model import GERMLINE_W, Global, TwoGroups, fill_masses, weigh
 from vbmodels.variants.two_groups.table import Table
 
 LEVELS: tuple[float, ...] = (0.025, 0.05, 0.95, 0.975)
@@ -85,7 +85,7 @@ def _beyond_errors(model: TwoGroups, q: Global, table: Table) -> FloatArray:
     allele, so that one of all reads had less evidence than one of a twentieth.
     """
     under = model.hypotheses(q, table.x.shape[2])._replace(log_w=_NEVER)
-    part, _ = masses(table, under)
+    part, _ = fill_masses(table, under)
     weighed = weigh(part, under)
     return weighed.log_m1 - weighed.log_m0
 
