@@ -1,9 +1,9 @@
 """L-BFGS on many small problems at once, and weights of a mixture of predictions.
 
 Problems are maximised side by side, as a state between evaluations made elsewhere: each needs every
-unfinished problem's value and gradient at its own trial point (Nocedal and Wright 2006, algorithms
-7.4 and 3.1). Best in coordinates of curvature at most 1, where a plain gradient step of length 1
-ascends: it is the way out when a direction fails.
+unfinished problem's value and gradient at its own trial point (Nocedal and Wright 2006, algorithm
+3.1). Best in coordinates of curvature at most 1, where a plain gradient step of length 1 ascends:
+it is the way out when a direction fails.
 
 Weights go by the probability that each member gives what it has not seen:
 
@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg.lapack import dtrtrs
 from scipy.special import logsumexp
 
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
@@ -40,10 +41,10 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
     ----------
     at, value, gradient
         Best points, [S, P], and the objective there, [S], [S, P].
-    moves, changes
-        Last steps and changes of the gradient (turned to a minimum's), [S, m, P].
-    curvature
-        1/(step'change), 0 where there is none yet, [S, m].
+    known
+        Last steps, and changes of the gradient (turned to a minimum's), [S, 2, m, P].
+    count
+        How many of these m there are, the last of all, [S].
     direction, slope
         Where the line search goes, [S, P], and its rate of ascent, [S].
     stride, tries
@@ -55,9 +56,8 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
     at: FloatArray
     value: FloatArray
     gradient: FloatArray
-    moves: FloatArray
-    changes: FloatArray
-    curvature: FloatArray
+    known: FloatArray
+    count: IntArray
     direction: FloatArray
     slope: FloatArray
     stride: FloatArray
@@ -75,20 +75,19 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
         memory: int = MEMORY,
     ) -> BatchedLBFGS:
         """Begin at evaluated points; the first steps go no further than ``reach``."""
-        count, size = at.shape
+        searches, size = at.shape
         slope = (gradient**2).sum(axis=1)
         length = np.sqrt(slope)
         return cls(
             at=at,
             value=value,
             gradient=gradient,
-            moves=np.zeros((count, memory, size)),
-            changes=np.zeros((count, memory, size)),
-            curvature=np.zeros((count, memory)),
+            known=np.zeros((searches, 2, memory, size)),
+            count=np.zeros(searches, dtype=np.int64),
             direction=gradient,
             slope=slope,
             stride=np.minimum(1.0, reach / np.where(length > 0.0, length, 1.0)),
-            tries=np.zeros(count, dtype=np.int64),
+            tries=np.zeros(searches, dtype=np.int64),
             done=slope <= 2.0 * tolerance,
         )
 
@@ -121,20 +120,19 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
         product = np.einsum("sp,sp->s", move, change)
         size = np.sqrt((move**2).sum(axis=1) * (change**2).sum(axis=1))
         keep = taken & (product > 1e-10 * size)
-        rho = np.where(keep, 1.0 / np.where(keep, product, 1.0), 0.0)
+        latest = np.stack([move, change], axis=1)[:, :, None]
         moved = replace(
             self,
             at=_chosen(taken, self.trial, self.at),
             value=_chosen(taken, value, self.value),
             gradient=_chosen(taken, gradient, self.gradient),
-            moves=_chosen(keep, _pushed(self.moves, move), self.moves),
-            changes=_chosen(keep, _pushed(self.changes, change), self.changes),
-            curvature=_chosen(keep, _pushed(self.curvature, rho), self.curvature),
+            known=_chosen(keep, np.concatenate([self.known[:, :, 1:], latest], 2), self.known),
+            count=np.minimum(self.count + keep, self.known.shape[2]),
         )
 
         direction = self.direction.copy()
         for search in np.flatnonzero(taken):
-            direction[search] = moved._two_loops(search)
+            direction[search] = moved._aimed(search)
         slope = np.where(taken, np.einsum("sp,sp->s", direction, moved.gradient), self.slope)
         plain = taken & (slope <= 0.0)
         return replace(
@@ -146,20 +144,24 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
             done=self.done | (taken & (slope <= 2.0 * tolerance)),
         )
 
-    def _two_loops(self, search: np.intp) -> FloatArray:
-        """Multiply a gradient with the inverse curvature that the last steps show; [P]."""
-        q, curvature = self.gradient[search].copy(), self.curvature[search]
-        kept, alphas = np.flatnonzero(curvature), list[float]()
-        known = (self.moves[search, kept], self.changes[search, kept], curvature[kept].tolist())
-        steps = list(zip(*known, strict=True))
-        for move, change, inverse in reversed(steps):
-            alphas.append(inverse * np.einsum("p,p", move, q))
-            q -= alphas[-1] * change
-        if curvature[-1] > 0.0:
-            q *= 1.0 / (curvature[-1] * (self.changes[search, -1] ** 2).sum())
-        for move, change, inverse in steps:
-            q += (alphas.pop() - inverse * np.einsum("p,p", change, q)) * move
-        return np.asarray(q)
+    def _aimed(self, search: np.intp) -> FloatArray:
+        """Multiply a gradient with the inverse curvature that the last steps show; [P].
+
+        With R the upper triangle of S Y' (steps and changes), D its diagonal and c the last
+        step's s'y / y'y (Byrd, Nocedal and Schnabel 1994, theorem 2.2):
+
+            p = R^-1 S g,   r = c (g - Y' p),   H g = r + S' R'^-1 (D p - Y r).
+        """
+        gradient, count = self.gradient[search], self.count[search]
+        if count == 0:
+            return np.asarray(gradient)
+        moves, changes = self.known[search, :, -count:]
+        products = moves @ changes.T
+        p, _ = dtrtrs(products, moves @ gradient)
+        usual = products[-1, -1] / (changes[-1] @ changes[-1])
+        rest = usual * (gradient - p @ changes)
+        u, _ = dtrtrs(products, np.diagonal(products) * p - changes @ rest, trans=1)
+        return np.asarray(rest + u @ moves)
 
     def _shortened(self, refused: BoolArray, value: FloatArray) -> BatchedLBFGS:
         """Shorten the step where it was refused; after many refusals aim along the gradient."""
@@ -168,20 +170,16 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
         shorter = self.stride * np.clip(0.5 * self.stride * self.slope / fall, 0.1, 0.5)
         tries = self.tries + refused
         hopeless = refused & (tries >= MOST_TRIES)
-        fresh = hopeless & (self.curvature != 0.0).any(axis=1)
+        fresh = hopeless & (self.count > 0)
         return replace(
             self,
-            curvature=np.where(fresh[:, None], 0.0, self.curvature),
+            count=np.where(fresh, 0, self.count),
             direction=np.where(fresh[:, None], self.gradient, self.direction),
             slope=np.where(fresh, (self.gradient**2).sum(axis=1), self.slope),
             stride=np.where(fresh, 1.0, np.where(refused, shorter, self.stride)),
             tries=np.where(fresh, 0, tries),
             done=self.done | (hopeless & ~fresh),
         )
-
-
-def _pushed(old: FloatArray, new: FloatArray) -> FloatArray:
-    return np.concatenate([old[:, 1:], new[:, None]], axis=1)
 
 
 def _chosen(which: BoolArray, new: FloatArray, old: FloatArray) -> FloatArray:
