@@ -10,16 +10,9 @@ from importlib.resources import files
 @cache
 def glossary() -> dict[str, str]:
     """Return what each term means, in order of the terms."""
-    path = files("flows.report").joinpath("templates", "glossary.md")
-    lines = path.read_text(encoding="utf-8").splitlines()
-    meanings: dict[str, str] = {}
-    term = ""
-    for line in lines:
-        if line.startswith("  "):
-            meanings[term] = f"{meanings.get(term, '')} {line.strip()}".strip().replace("`", "")
-        else:
-            term = line
-    return meanings
+    text = files("flows.report").joinpath("templates", "glossary.md").read_text(encoding="utf-8")
+    entries = re.findall(r"^(\S.*)\n((?:  .+\n?)+)", text, re.MULTILINE)
+    return {term: " ".join(meaning.replace("`", "").split()) for term, meaning in entries}
 
 
 def terms_in(text: str) -> dict[str, str]:

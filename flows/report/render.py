@@ -15,10 +15,12 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -129,8 +131,8 @@ def page(shown: Shown) -> str:
 
 def terminal(shown: Shown) -> str:
     """Return what the command prints of a run: blanks there are plain."""
-    safe = in_lines(replace(shown, page_data=None))
-    return _render(safe, "terminal.txt.jinja").strip("\n").replace("\u00a0", " ")
+    said = _render(in_lines(replace(shown, page_data=None)), "terminal.txt.jinja")
+    return said.strip("\n").replace("\u00a0", " ")
 
 
 def markdown(shown: Shown) -> str:
@@ -229,6 +231,20 @@ def _render(shown: Shown, name: str) -> str:
 def environment(package: str = "flows") -> Environment:
     """Return the templates with their filters, and those of a package; made once."""
     from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    from jinja2 import __version__ as version
+    from jinja2.bccache import Bucket, FileSystemBytecodeCache
+
+    class Compiled(FileSystemBytecodeCache):
+        """Keeps compiled templates where Python keeps this module, if that can be written to."""
+
+        def dump_bytecode(self, bucket: Bucket) -> None:
+            with suppress(OSError):
+                super().dump_bytecode(bucket)
+
+        def get_source_checksum(self, source: str) -> str:
+            """Return that of a source and of our filters: a template has some results in it."""
+            times = [os.stat(module).st_mtime_ns for module in (__file__, figures.__file__)]
+            return super().get_source_checksum(f"{source}{times}")
 
     class Words(ChoiceLoader):
         """Finds words also by the name that a page has for them; a page keeps "95 %" together."""
@@ -252,16 +268,21 @@ def environment(package: str = "flows") -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
+        bytecode_cache=Compiled(str(Path(__file__).with_name("__pycache__")), f"%s.{version}"),
     )
-    made.filters |= figures.FILTERS
-    made.filters |= {"digest": digest, "slug": _slug, "quoted": shlex.quote}
-    made.filters |= {"markdown": as_markdown, "markdown_table": as_markdown_table}
+    made.filters |= figures.FILTERS | {
+        "digest": digest,
+        "slug": lambda text: re.sub(r"\W+", "-", text.lower()).strip("-")[:40],
+        "quoted": shlex.quote,
+        "markdown": as_markdown,
+        "markdown_table": as_markdown_table,
+    }
     made.tests["below"] = lambda estimate: figures.verdict(estimate) == "below"
     made.globals |= {
         "plots": plots,
         "pattern": pattern,
         "headings": headings,
-        "terms_in": _terms,
+        "terms_in": lambda html: terms_in(_MARKUP.sub(" ", str(html))),
         "scripts_of": scripts_of,
     }
     return made
@@ -321,11 +342,3 @@ def link_to_report(run: RunPaths, page: str) -> str:
     if storage.is_local(url) and storage.is_local(page):
         return Link("report", quote(os.path.relpath(url, os.path.dirname(page))))
     return Link("report", url) if url.startswith(("https://", "http://")) else url
-
-
-def _terms(html: str) -> dict[str, str]:
-    return terms_in(_MARKUP.sub(" ", str(html)))
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"\W+", "-", text.lower()).strip("-")[:40]
