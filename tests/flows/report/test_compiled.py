@@ -41,7 +41,8 @@ def test_a_second_process_compiles_none(module: Path, generated: list[str]) -> N
     first = render.environment().get_template(SOME).module
     assert generated == [SOME]
     again = render.environment().get_template(SOME).module
-    assert generated == [SOME] and dir(again) == dir(first)
+    assert generated == [SOME]
+    assert dir(again) == dir(first)
 
 
 def test_changed_filters_compile_again(module: Path, generated: list[str]) -> None:
@@ -56,4 +57,5 @@ def test_a_folder_that_cannot_be_written_to_hinders_nothing(
 ) -> None:
     shutil.rmtree(module.with_name("__pycache__"))
     render.environment().get_template(SOME)
-    assert generated == [SOME] and not module.with_name("__pycache__").exists()
+    assert generated == [SOME]
+    assert not module.with_name("__pycache__").exists()
