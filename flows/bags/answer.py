@@ -467,9 +467,7 @@ def _likely(summary: Summary) -> Likely | None:
         return None
     above, expected = summary.chances.tolist()
     negative, positive = summary.truth
-    area = None
-    if negative.sum() and positive.sum():
-        area = auroc_of_counts(negative, positive)
+    area = auroc_of_counts(negative, positive) if negative.sum() and positive.sum() else None
     return Likely(int(above), expected, area)
 
 

@@ -344,9 +344,7 @@ def _tested_on(is_new: bool, tested: Tested | None) -> Literal["new", "held out"
 def _of_fit(record: RunRecord | None) -> OfFit | None:
     """Return what a fit has measured; None where its record is one of another version."""
     fit: Answer | None = answer_of_fit(ExpertSettings, record)
-    if fit is None:
-        return None
-    return OfFit(fit.test, fit.thresholds, fit.folds, fit.base)
+    return None if fit is None else OfFit(fit.test, fit.thresholds, fit.folds, fit.base)
 
 
 @dataclass(frozen=True)

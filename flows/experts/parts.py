@@ -178,9 +178,7 @@ def _bar(effect: Effect, others: int) -> Bar:
 
 
 def _curve(effect: Effect, others: int) -> Curve:
-    order: Any = slice(None)
-    if effect.kind == "levels":
-        order = _by_scale(effect.levels)
+    order: Any = _by_scale(effect.levels) if effect.kind == "levels" else slice(None)
     levels = tuple(np.array(effect.levels, object)[order].tolist())
     data = effect.data[order] if effect.data.size == len(levels) else effect.data
     numbers = (_row(values) for values in (effect.mean[order], effect.sd[order], data))

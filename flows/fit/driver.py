@@ -164,10 +164,8 @@ class _Fit:
                 log.warning(f"the fit does not start at the earlier posterior: {error}")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            if before is None:
-                q = model.init(observed, rng)
-            else:
-                q = model.restart(observed, before, rng)
+            fresh = before is None
+            q = model.init(observed, rng) if fresh else model.restart(observed, before, rng)
         for warning in caught:
             log.warning(str(warning.message))
         return q

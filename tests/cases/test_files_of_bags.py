@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows import storage
 from flows.bags.family import FAMILY
 from flows.bags.input import instances as instances_of
 from flows.bags.schema import instances_in
@@ -334,13 +335,16 @@ def test_a_file_a_patient_is_a_group_of_rows_with_a_label(tmp_path, capsys):
     assert {one["name"] for one in found["columns"]} == {"relapse", "visit", "bp", "age"}
 
 
-def write_cells(path, width, *, obsm):
+def write_cells(path, width, *, obsm, genes=()):
     """Write an AnnData of cells of some patients."""
     random = np.random.default_rng(1)
     patient = np.repeat(np.arange(BAGS), 10)
     with h5py.File(path, "w") as file:
         file.attrs["encoding-type"] = "anndata"
         file["X"] = random.normal(size=(len(patient), width)).astype(np.float32)
+        if genes:
+            file["var/_index"] = [gene.encode() for gene in genes]
+            file["var"].attrs["_index"] = "_index"
         if obsm:
             file["obsm/X_pca"] = random.normal(size=(len(patient), 4))
         obs = file.create_group("obs")
@@ -368,6 +372,32 @@ def test_cells_of_an_anndata_go_in_by_columns_of_obs(tmp_path, capsys):
     code, _, err = run(capsys, "check", "bags", tmp_path / "wide.h5ad", *named)
     assert code == 2
     assert "at most 2,000 columns" in err
+
+
+def test_genes_of_an_anndata_are_columns_by_their_names_in_any_order(tmp_path):
+    """A gene that stands elsewhere in another file is the same column."""
+    genes = ["CD3", "CD4", "CD8"]
+    for file, order in (("a", genes), ("b", genes[::-1])):
+        write_cells(tmp_path / f"{file}.h5ad", 3, obsm=False, genes=order)
+    a, b = (storage.read_table(str(tmp_path / f"{file}.h5ad")) for file in "ab")
+    assert a.column_names == ["cell", "patient", "response", "CD3", "CD4", "CD8"]
+    with h5py.File(tmp_path / "b.h5ad") as file:
+        np.testing.assert_array_equal(a["CD3"], file["X"][:, 0])
+        np.testing.assert_array_equal(b["CD3"], file["X"][:, 2])
+
+
+@pytest.mark.parametrize(
+    ("genes", "obsm"),
+    [
+        (["0", "1", "2"], False),
+        (["CD3", "CD4", "patient"], False),
+        (["CD3", "CD4", "CD4"], False),
+        (["CD3", "CD4", "CD8"], True),
+    ],
+)
+def test_genes_without_names_of_their_own_are_one_list(tmp_path, genes, obsm):
+    write_cells(tmp_path / "a.h5ad", 3, obsm=obsm, genes=genes)
+    assert storage.read_table(str(tmp_path / "a.h5ad"))["features"].type.value_type == "float"
 
 
 def test_a_slide_without_tiles_is_a_bag_and_a_tensor_beside_is_said(tmp_path, capsys, caplog):

@@ -388,9 +388,7 @@ class Forms:
         exposure = np.ones(len(t)) if target is None else target.exposures(table)
         rows = self.rows(raw, t, keys, weight * exposure, groups)
         if target is not None and y is not None and isinstance(rows, CodedRows):
-            if target.count:
-                return CountRows(rows, y / exposure, exposure)
-            return TargetRows(rows, y)
+            return CountRows(rows, y / exposure, exposure) if target.count else TargetRows(rows, y)
         if len(encoding.labels) > 2:
             kind = OrderedRows if encoding.ordered else ClassRows
             return kind(rows, codes, len(encoding.labels))

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ SHARED = "coordinates that repeat name no instances (bags: {:,}, repeats: {:,})"
 TIME = "Time"  # the channel of an FCS file
 PIECE = 2**22  # numbers that are taken at once
 MOST_GENES = 2_000  # columns of an AnnData's X beyond which it is left out
+MOST_NAMED = 200  # of which each is a column of its own
 SUFFIXES = (".h5", ".hdf5", ".h5ad", ".fcs")
 """Endings of files of arrays."""
 
@@ -109,8 +110,8 @@ def _readable(url: str) -> Iterator[None]:
 def _in_pieces(blocks: list[Block], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows; a bag without instances has a row without features."""
     for block in blocks:
-        widest = max((cells.width or 1 for cells in block.columns.values()), default=1)
-        step = max(PIECE // max(widest, 1), 1)
+        width = sum(1 if cells.width is None else cells.width for cells in block.columns.values())
+        step = max(PIECE // max(width, 1), 1)
         for start in range(0, max(block.rows, 1), step):
             stop = min(start + step, block.rows) if block.rows else 1
             arrays = []
@@ -165,8 +166,8 @@ def _blocks(file: Any, stem: str) -> list[Block]:
         for name, group in file.items()
         if not hasattr(group, "shape") and any(called in group for called in CALLED_FEATURES)
     }
-    shapes = [f"{name} {tuple(getattr(member, 'shape', ()))}" for name, member in file.items()]
     if not bags:
+        shapes = [f"{name} {tuple(getattr(member, 'shape', ()))}" for name, member in file.items()]
         raise ValueError(
             "expected an array features [rows, numbers], or arrays [instances, numbers], one a "
             f"bag, found {', '.join(shapes[:10]) or 'no array'}"
@@ -230,15 +231,33 @@ def _anndata(file: Any) -> Block:
     matrices = {name: x for name, x in file.items() if name == "X"}
     for name, matrix in (matrices | dict(file.get("obsm", {}))).items():
         if len(_shape(matrix)) == 2 and matrix.shape[1] <= MOST_GENES:
-            columns[FEATURES if name == "X" else name] = _matrix(matrix)
+            columns |= _genes(file, columns) if name == "X" else {name: _matrix(matrix)}
         else:
             left_out.append(f"{name} (sparse, or over {MOST_GENES:,} columns)")
-    if not any(cells.width for cells in columns.values()):
+    if len(columns) == len(obs):
         raise ValueError(
             f"expected a dense X of at most {MOST_GENES:,} columns, or obsm, such as "
             "X_pca; reduce it (scanpy.pp.pca)"
         )
     return Block(obs[index].shape[0], columns, tuple(left_out))
+
+
+def _genes(file: Any, obs: Mapping[str, Cells]) -> dict[str, Cells]:
+    """Return a column for each of few genes of an AnnData's X, whatever their order in a file.
+
+    It is one column of lists where genes are many, have no names, or obsm may stand for them.
+    """
+    matrix, var = _matrix(file["X"]), file.get("var", {})
+    names = _values(var[var.attrs["_index"]]).astype(str).tolist() if var else []
+    alike = len({*names, *obs}) < len(names) + len(obs) or all(map(str.isdigit, names))
+    if alike or len(names) > MOST_NAMED or len(file.get("obsm", {})):
+        return {FEATURES: matrix}
+    piece = lru_cache(1)(matrix.read)
+
+    def gene(place: int, start: int, stop: int) -> Any:
+        return piece(start, stop)[:, place]
+
+    return {name: Cells(matrix.kind, None, partial(gene, i)) for i, name in enumerate(names)}
 
 
 def _values(column: Any) -> Any:

@@ -164,7 +164,7 @@ def as_parquet(url: str) -> str:
     plain = end == ".parquet" and not (options.of_files or options.file_table)
     if plain or end not in _CONVERSIONS:
         return url
-    what = f"as Parquet 3, {end} {packing} {options}"
+    what = f"as Parquet 4, {end} {packing} {options}"
     return make_once(url, what, partial(_convert, url), ".parquet")
 
 

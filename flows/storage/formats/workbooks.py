@@ -173,9 +173,7 @@ def _moment(cell: datetime.date | None) -> datetime.datetime | None:
 
 
 def _text(cell: Any) -> str:
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    return str(cell)
+    return str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell)
 
 
 def _statistics(url: str, path: str, end: str) -> CellTable:
