@@ -15,7 +15,7 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 23883,
+    "statements of flows": 23882,
     "statements of vbmodels": 24047,
     "words of English in flows' Python": 8593,
     "words in templates": 5053,

@@ -314,7 +314,7 @@ def show(
 ) -> None:
     """Print what a run found, or rows of one of its tables."""
     from flows.cli.tables import open_report, print_columns, print_rows, show_tables
-    from flows.read.rows import conditions, first_table, is_answered, no_rows, rows_of, shown_of
+    from flows.read.rows import first_table, is_answered, no_rows, rows_of, shown_of, values_of
     from flows.records.runs import open_run
     from flows.report.render import terminal
 
@@ -334,9 +334,9 @@ def show(
         return
     table = table or (first_table(paths)[0] if options else "")
     if table:
-        holds = [*conditions(paths, table, new, selected), *(where or [])]
+        having = values_of(paths, table, new, selected)
         most = rows or (sys.maxsize if csv_output else 20)
-        read, count = rows_of(paths, table, sort, most, columns, holds)
+        read, count = rows_of(paths, table, sort, most, columns, where or [], having)
         if csv_output:
             print_csv(read)
         elif json_output:
