@@ -321,8 +321,13 @@ def show(
     paths, record = open_run(run)
     if report:
         open_report(paths.file("report.html"))
-    of_rows = {"--where": where, "--new": new, "--selected": selected, "--sort": sort}
-    of_rows |= {"--columns": columns, "--csv": csv_output}
+    of_rows: dict[str, object] = {
+        "--rows": rows,
+        "--where": where,
+        "--new": new,
+        "--selected": selected,
+    }
+    of_rows |= {"--sort": sort, "--columns": columns, "--csv": csv_output}
     options = [name for name, value in of_rows.items() if value]
     if csv_output and json_output:
         raise InputError.of("--csv", "one of --csv and --json", "both")
@@ -388,7 +393,7 @@ def runs(
 
 def _kept(prune: str) -> int:
     name, _, count = prune.partition("=")
-    if name.strip() != "keep" or not count.strip().isdigit() or int(count) < 1:
+    if name.strip() != "keep" or not count.strip().isdecimal() or int(count) < 1:
         raise InputError.of(
             "--prune", "keep=N with N at least 1", repr(prune), remedy="write --prune keep=10"
         )

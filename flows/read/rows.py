@@ -129,7 +129,7 @@ def rows_of(
     InputError
         If there is no such table or column, or a condition is none.
     """
-    _require_table(paths, name)
+    require_table(paths, name)
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     schema = storage.parquet_file(urls[0]).schema_arrow
     known_last = [(c, "ascending") for c in schema.names if c == OBSERVED and not by]
@@ -137,10 +137,10 @@ def rows_of(
     column = by.removeprefix("-")
     single = [f.name for f in schema if not pa.types.is_nested(f.type)]
     if by:
-        _require(column, single, name, schema.names)
+        require_column(column, single, name, schema.names)
     wanted = [c.strip() for c in columns.split(",")] if columns else schema.names
     for wanted_column in wanted:
-        _require(wanted_column, schema.names, name)
+        require_column(wanted_column, schema.names, name)
     holds = [(c, pc.field(c) == value) for c, value in having.items()]
     holds += [_condition(text, schema, single, name) for text in where]
     order = "ascending" if by.startswith("-") else "descending"
@@ -261,7 +261,7 @@ def columns_of(paths: RunPaths, name: str) -> list[ColumnOfTable]:
     InputError
         If there is no such table.
     """
-    _require_table(paths, name)
+    require_table(paths, name)
     url = storage.join(paths.table(name), parts_of(paths, name)[0])
     return described(storage.parquet_file(url).schema_arrow)
 
@@ -294,7 +294,8 @@ def _type_in_words(kind: pa.DataType) -> str:
     return next((word for holds, word in words.items() if holds(kind)), str(kind))
 
 
-def _require_table(paths: RunPaths, name: str) -> None:
+def require_table(paths: RunPaths, name: str) -> None:
+    """Refuse a name that is none of a run's tables."""
     known = tables_of(paths)
     if name not in known:
         raise InputError.of(
@@ -305,7 +306,10 @@ def _require_table(paths: RunPaths, name: str) -> None:
         )
 
 
-def _require(column: str, known: Sequence[str], table: str, every: Sequence[str] = ()) -> None:
+def require_column(
+    column: str, known: Sequence[str], table: str, every: Sequence[str] = ()
+) -> None:
+    """Refuse a name that is none of the ``known`` columns of a table; ``every``: with lists."""
     if column not in known:
         found = f"column {column} holds lists" if column in every else f"no column {column}"
         remedy = did_you_mean(column, known) or f"its columns are {', '.join(known)}"
@@ -327,7 +331,7 @@ def _condition(
             remedy = f"write {parts[1].strip()}{parts[2]}{parts[3].removeprefix('=').strip()}"
         raise InputError.of("--where", expected, repr(text), remedy=remedy)
     column, relation, operand = (part.strip() for part in parts.groups())
-    _require(column, single, table, schema.names)
+    require_column(column, single, table, schema.names)
     field, kind = pc.field(column), schema.field(column).type
     if relation == "=" and not operand:
         return column, field.is_null()

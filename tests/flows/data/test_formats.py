@@ -96,6 +96,13 @@ def test_a_changed_file_is_read_anew(tmp_path):
     assert read(str(path))["text"].to_pylist() == ["two"]
 
 
+def test_a_file_without_a_telling_name_that_is_written_again_may_be_of_another_format(tmp_path):
+    path = tmp_path / "x.json"
+    for content in (json.dumps(ROWS), LINES):
+        path.write_text(content)
+        assert storage.parquet_file(str(path)).metadata.num_rows == len(ROWS)
+
+
 @pytest.mark.parametrize("block", [2**24, 2**12])
 def test_json_lines_may_have_values_and_columns_that_begin_late(tmp_path, monkeypatch, block):
     monkeypatch.setattr(formats, "JSON_BLOCK", block)
