@@ -314,7 +314,7 @@ def show(
 ) -> None:
     """Print what a run found, or rows of one of its tables."""
     from flows.cli.tables import open_report, print_columns, print_rows, show_tables
-    from flows.read.rows import first_table, is_answered, no_rows, rows_of, shown_of, values_of
+    from flows.read.rows import first_table, no_rows, rows_of, shown_of, values_of
     from flows.records.runs import open_run
     from flows.report.render import terminal
 
@@ -354,7 +354,9 @@ def show(
     elif json_output:
         print_json(record.model_dump(mode="json"))
     else:
-        print_answer(terminal(shown_of(paths, record)) if is_answered(record) else record.headline)
+        print_answer(
+            terminal(shown_of(paths, record)) if record.pipeline in PIPELINES else record.headline
+        )
         show_tables(out(), paths, run)
 
 

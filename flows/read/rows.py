@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pydantic import ValidationError
 
 from flows import storage
-from flows.catalogue import PIPELINES, known
+from flows.catalogue import known
 from flows.faults import InputError, did_you_mean, unclosed
 from flows.records.runs import InputRecord, PublishError, RunPaths, RunRecord
 from flows.report.answers import of_results
@@ -192,15 +192,9 @@ _PART, _ROW = " part", " row"  # of a row: the number of its part, and its own t
 
 def _rows_in(url: str, part: int, keys: Sequence[str]) -> pa.Table:
     """Return where the rows of a part are, and their values of some columns."""
-    if keys:
-        rows = storage.read_table(url, keys)
-        number = len(rows)
-    else:
-        rows, number = None, storage.parquet_file(url).metadata.num_rows
-    places = [pa.repeat(part, number), pa.array(np.arange(number))]
-    if rows is None:
-        return pa.table(places, [_PART, _ROW])
-    return rows.append_column(_PART, places[0]).append_column(_ROW, places[1])
+    rows = storage.read_table(url, keys)
+    rows = rows.append_column(_PART, pa.repeat(part, len(rows)))
+    return rows.append_column(_ROW, pa.array(np.arange(len(rows))))
 
 
 def _read_rows(
@@ -415,11 +409,6 @@ def commands_of(
     if len(files) >= _FILES:
         files = [storage.source_in_words(source)]
     return Commands(pipeline, files, paths.target, paths.root, changed)
-
-
-def is_answered(record: RunRecord) -> bool:
-    """Whether a run's pipeline is installed, so that its answer can be read."""
-    return record.pipeline in PIPELINES
 
 
 def shown_of(paths: RunPaths, record: RunRecord) -> Shown:
