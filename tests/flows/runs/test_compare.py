@@ -347,3 +347,9 @@ def test_the_command_prints_a_page_and_all_rows(tmp_path, capsys):
     _, out, _ = run(capsys, "compare", *runs, "--json")
     assert "rows" not in json.loads(out)["moved"][0]
     assert headline(compare(*runs)) in page(compare(*runs))
+
+
+def test_the_terminal_says_how_many_rows_changed_where_it_lists_a_few(tmp_path):
+    first, second = ({"id": list("abcdefg"), "probability": [p] * 6 + [0.3]} for p in (0.1, 0.4))
+    said = terminal(of_rows(tmp_path, first, second), 2)
+    assert (said.count("  moved"), "rows: 7 rows in both; 6 changed; moved by" in said) == (2, True)
