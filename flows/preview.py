@@ -24,7 +24,7 @@ from flows.runs import checking
 from flows.runs.context import Run
 from flows.settings import RunSettings
 from flows.storage.objects.staging import bytes_in_words
-from flows.tables.column_table import declared, id_option
+from flows.tables.column_table import declared, id_option, kind_of
 from flows.tables.column_table import in_lines as in_columns
 from flows.tables.table import ROW_ID
 from vbmodels.core.algorithm import NonFiniteBound, Remembering, Repeating, Uneven
@@ -268,7 +268,7 @@ def _named(
         return tuple(columns), []
     if named:
         return (ColumnRead(named, "id", 0, "", "name of the row"), *columns), []
-    ids = [c.name for c in columns if c.left_out and c.read_as.split()[0] == "id"]
+    ids = [c.name for c in columns if c.left_out and kind_of(c) == "id"]
     options = [(name, id_option(name)) for name in ids[:1]]
     return tuple(columns), [f"{how} takes {name} for names of rows" for name, how in options if how]
 

@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -28,7 +30,7 @@ def test_the_package_loads_nothing_by_itself():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_finished_run_is_loaded_and_scores_new_data_from_memory(tmp_path):
+def test_a_finished_run_is_loaded_and_scores_new_data_from_memory(tmp_path, monkeypatch):
     source = pipelines.simulate("experts", str(tmp_path / "in"), 60)
     fitted = pipelines.run("experts", source, str(tmp_path / "out"))
     run = vbflows.load(tmp_path / "out")
@@ -43,6 +45,9 @@ def test_a_finished_run_is_loaded_and_scores_new_data_from_memory(tmp_path):
     assert run.table("rows", ["id"]).column_names == ["id"]
     with pytest.raises(InputError, match="expected one of"):
         run.table("row")
+    assert run.table("rows", ["label", "id"]).column_names == ["label", "id"]
+    with pytest.raises(InputError, match="no column lable; did you mean label"):
+        run.table("rows", ["id", "lable"])
     with pytest.raises(InputError, match="expected one of pyarrow, pandas, polars, found dask"):
         run.table("rows", library="dask")
     for wrong in ({"x1": [1.0]}, pd.DataFrame({"x1": [1, "a"]})):
@@ -54,6 +59,11 @@ def test_a_finished_run_is_loaded_and_scores_new_data_from_memory(tmp_path):
         assert scored.table("rows")["id"].equals(rows["pyarrow"]["id"])
     with pytest.raises(PublishError):
         vbflows.load(str(tmp_path / "in"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    with pytest.raises(InputError, match="of the fitted run of experts are missing"):
+        run.score(pa.table({"x9": [1.0]}))
+    assert not [*(tmp_path / "temporary").iterdir()]
 
 
 def test_scores_equal_those_of_the_fit(tmp_path, monkeypatch):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
 from os import PathLike, fspath
 from typing import Any, Literal, get_args
 from weakref import finalize
@@ -14,7 +16,7 @@ import pyarrow as pa
 
 from flows import storage
 from flows.faults import InputError
-from flows.read.rows import parts_of, shown_of, tables_of
+from flows.read.rows import parts_of, require_column, require_table, shown_of, tables_of
 from flows.records.runs import open_run
 from flows.run import score as score_run
 from flows.settings import ComputeSettings
@@ -69,14 +71,17 @@ class Result:
         Raises
         ------
         InputError
-            If the run has no such table, or ``library`` is none of these.
+            If the run has no such table or column, or ``library`` is none of these.
         """
         if library not in get_args(Library):
             raise InputError.of("library", f"one of {', '.join(get_args(Library))}", library)
-        if name not in self.tables:
-            raise InputError.of("table", f"one of {', '.join(self.tables)}", name)
+        require_table(self._paths, name)
         urls = [storage.join(self._paths.table(name), part) for part in parts_of(self._paths, name)]
-        rows = pa.concat_tables([storage.read_table(url, columns) for url in urls])
+        names = storage.parquet_file(urls[0]).schema_arrow.names
+        wanted = names if columns is None else list(columns)
+        for column in wanted:
+            require_column(column, names, name)
+        rows = pa.concat_tables([storage.read_table(url, wanted) for url in urls]).select(wanted)
         if library == "pyarrow":
             return rows
         frame = nw.from_native(rows, eager_only=True)
@@ -99,16 +104,20 @@ class Result:
             If the new data are wrong, or other than those of the fit: every fault.
         """
         given = [source] if isinstance(source, str | PathLike) else source
-        with tempfile.TemporaryDirectory(prefix="vbflows-") as folder:
+        with tempfile.TemporaryDirectory(prefix="vbflows-") as folder, ExitStack() as failed:
             if not isinstance(given, Sequence):
                 path = f"{folder}/table.parquet"
                 storage.write_table(path, _arrow(source))
                 given = [path]
             where = tempfile.mkdtemp(prefix="vbflows-") if target is None else fspath(target)
+            remove = partial(shutil.rmtree, where, ignore_errors=True)
+            if target is None:
+                failed.callback(remove)
             score_run(self.target, list(map(fspath, given)), where, ComputeSettings())
+            failed.pop_all()
         found = Result(where)
         if target is None:
-            finalize(found, shutil.rmtree, where, ignore_errors=True)
+            finalize(found, remove)
         return found
 
 

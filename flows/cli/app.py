@@ -314,15 +314,20 @@ def show(
 ) -> None:
     """Print what a run found, or rows of one of its tables."""
     from flows.cli.tables import open_report, print_columns, print_rows, show_tables
-    from flows.read.rows import conditions, first_table, is_answered, no_rows, rows_of, shown_of
+    from flows.read.rows import first_table, no_rows, rows_of, shown_of, values_of
     from flows.records.runs import open_run
     from flows.report.render import terminal
 
     paths, record = open_run(run)
     if report:
         open_report(paths.file("report.html"))
-    of_rows = {"--where": where, "--new": new, "--selected": selected, "--sort": sort}
-    of_rows |= {"--columns": columns, "--csv": csv_output}
+    of_rows: dict[str, object] = {
+        "--rows": rows,
+        "--where": where,
+        "--new": new,
+        "--selected": selected,
+    }
+    of_rows |= {"--sort": sort, "--columns": columns, "--csv": csv_output}
     options = [name for name, value in of_rows.items() if value]
     if csv_output and json_output:
         raise InputError.of("--csv", "one of --csv and --json", "both")
@@ -334,9 +339,9 @@ def show(
         return
     table = table or (first_table(paths)[0] if options else "")
     if table:
-        holds = [*conditions(paths, table, new, selected), *(where or [])]
+        having = values_of(paths, table, new, selected)
         most = rows or (sys.maxsize if csv_output else 20)
-        read, count = rows_of(paths, table, sort, most, columns, holds)
+        read, count = rows_of(paths, table, sort, most, columns, where or [], having)
         if csv_output:
             print_csv(read)
         elif json_output:
@@ -349,7 +354,9 @@ def show(
     elif json_output:
         print_json(record.model_dump(mode="json"))
     else:
-        print_answer(terminal(shown_of(paths, record)) if is_answered(record) else record.headline)
+        print_answer(
+            terminal(shown_of(paths, record)) if record.pipeline in PIPELINES else record.headline
+        )
         show_tables(out(), paths, run)
 
 
@@ -388,7 +395,7 @@ def runs(
 
 def _kept(prune: str) -> int:
     name, _, count = prune.partition("=")
-    if name.strip() != "keep" or not count.strip().isdigit() or int(count) < 1:
+    if name.strip() != "keep" or not count.strip().isdecimal() or int(count) < 1:
         raise InputError.of(
             "--prune", "keep=N with N at least 1", repr(prune), remedy="write --prune keep=10"
         )

@@ -77,12 +77,7 @@ def print_outcome(outcome: dict[str, Any], json_output: bool) -> None:
     if json_output:
         print_json(outcome)
         return
-    if "text" in outcome:
-        print_answer(outcome["text"])
-        return
-    line(outcome["headline"], wraps=True)
-    for text in outcome["lines"]:
-        line(text)
+    print_answer(outcome.get("text") or "\n".join([outcome["headline"], *outcome["lines"]]))
 
 
 def print_answer(text: str) -> None:

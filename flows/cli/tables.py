@@ -20,7 +20,7 @@ from flows.cli.output import line, out, print_json
 from flows.escape import escaped
 from flows.faults import InputError
 from flows.read.rows import (
-    NEW,
+    OBSERVED,
     ColumnOfTable,
     cell,
     columns_of,
@@ -190,8 +190,8 @@ def print_rows(read: pa.Table, count: int | None, columns: str, sort: str, new: 
     how = "--columns list explains them; --columns NAME,NAME shows them"
     show_rows(out(), rows, first, described(read.schema), elsewhere=how)
     if count is not None and count > len(rows):
-        observed = NEW[0].partition("=")[0] in read.column_names and not new
-        last = ", those that the input listed last" if observed and not sort else ""
+        observed = OBSERVED in read.column_names and not (new or sort)
+        last = ", those that the input listed last" if observed else ""
         line(f"{len(rows):,} of {count:,} rows{last}; --rows {count} prints all")
 
 

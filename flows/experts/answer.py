@@ -21,7 +21,7 @@ from flows.evaluate.tested import (
     of_number,
 )
 from flows.evaluate.thresholds import AT, Threshold, thresholds_of
-from flows.experts.input.encoding import Encoding
+from flows.experts.input.encoding import Encoding, Outside
 from flows.experts.input.labels import EXPOSURE
 from flows.experts.input.units import GROUP
 from flows.experts.parts import (
@@ -35,7 +35,7 @@ from flows.experts.parts import (
     experts_in,
     parts_of,
 )
-from flows.experts.reasons import Outside, Row, Tested
+from flows.experts.reasons import Row, Tested
 from flows.experts.schema import model_column, probability_of
 from flows.experts.scored import ALL, LISTED, WORST, AboutModel, Scored
 from flows.experts.settings import ExpertSettings
@@ -260,7 +260,7 @@ def answer_of(finished: Finished) -> Answer:
         called=tuple(int(called[AT.index(cut.at)]) for cut in old) if called.size else (),
         ends=ends if kind in ("number", "count") and ends[0] <= ends[1] else None,
         lists=_lists_of(scored, tested, is_new),
-        outside=tuple(Outside(*row) for part in beyond for row in part.some)[:MOST_OUTSIDE],
+        outside=tuple(cell for part in beyond for cell in part.some)[:MOST_OUTSIDE],
         outside_rows=sum(part.rows for part in beyond),
         outside_columns=dict(sum((Counter(part.columns) for part in beyond), Counter())),
         effects=effects,

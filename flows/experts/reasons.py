@@ -85,17 +85,6 @@ class Row:
     outside: bool = False
 
 
-@dataclass(frozen=True)
-class Outside:
-    """A number outside the range that its column had in the fit."""
-
-    row: str
-    column: str
-    value: float
-    low: float
-    high: float
-
-
 Picked = tuple[tuple[float, Row], ...]
 """Rows with what they are sorted by, the smallest first."""
 

@@ -169,8 +169,9 @@ def _write_part(
     labels = encoding.labels if len(encoding.labels) > 2 else []
     schema = tested_rows(tuple(by_model), labels, encoding.target is not None)
     rows = storage.read_table(paths.table("rows", index))
-    tested = pc.or_(rows["held_out"], pc.is_valid(rows["without_it"]))
     keys, units = read_units(paths, index)
+    # With folds a row that weighs nothing, and that no fold has, is held out and not tested.
+    tested = pc.is_valid(rows["without_it"]) if units.folds.size else rows["held_out"]
     unit = pa.chunked_array([pa.array(units.number_of(keys.cells))])
     numbers = [*ends.T, *(column for values in by_model.values() for column in values.T)]
     arrays = [array.filter(tested) for array in (rows["id"], rows["label"], unit)]

@@ -15,7 +15,7 @@ from flows.evaluate.estimate import Estimate
 from flows.evaluate.rivals import CLASSES, COUNT, LABEL, NUMBER, Target, compare
 from flows.read.rows import cell, described, parts_of, probability_in, selection_in, tables_of
 from flows.records.runs import RunPaths, RunRecord
-from flows.tables.names import digests_of
+from flows.tables.names import digests_of, same_label
 from vbmodels.core.state import BoolArray, FloatArray
 
 MOST_ROWS = 2_000_000
@@ -34,6 +34,7 @@ MEASURES: dict[Target, Measure] = {
 What = Literal["added", "dropped", "crossed", "moved"]
 _LABEL, _OBSERVED, _PREDICTED, _WITHOUT = "label", "observed", "predicted", "without_it"
 _HELD_OUT, _GROUP, _CHANCE, _PLACE = "held_out", "group", "probability_", "pos"
+_CLASS = "class"  # of a row, where bags have one for each
 _THIS_MODEL = "this model: "
 _SELECTED, _VALUE, _HERE, _SECOND = " selected", " value", " here", " 2"
 
@@ -137,17 +138,18 @@ def pair_tested(
         )
         if first is None or second is None or first.column_names != second.column_names:
             continue
-        key = first.column_names[0]
-        both = first.join(second, key, join_type="inner", right_suffix=_SECOND).sort_by(key)
+        keys = [c for i, c in enumerate(first.column_names) if i == 0 or c == _CLASS]
+        both = first.join(second, keys, join_type="inner", right_suffix=_SECOND)
+        both = both.sort_by([(key, "ascending") for key in keys])
         if len(both) < 2 or not both[_LABEL].equals(both[_LABEL + _SECOND]):
             continue
-        predicted = [column for column in first.column_names if column not in (key, _LABEL, _GROUP)]
+        predicted = [c for c in first.column_names if c not in (*keys, _LABEL, _GROUP)]
         is_count = records[0].results.get("kind") == "count"
         truth, target = _truth_of(both[_LABEL], predicted, is_count)
         p, q = (_predictions(both, [f"{c}{suffix}" for c in predicted]) for suffix in ("", _SECOND))
         group = np.arange(len(both))
         if _GROUP in both.column_names:
-            named = pc.coalesce(both[_GROUP].cast(pa.string()), both[key])
+            named = pc.coalesce(both[_GROUP].cast(pa.string()), both[keys[0]])
             group = digests_of(named.to_pylist())
         (rival,) = compare(target, truth, q, {"first": p}, group)
         losses = [float(target.loss(truth, x).mean()) for x in (p, q)]
@@ -179,7 +181,10 @@ def _shared_tables(first: RunPaths, second: RunPaths) -> list[str]:
 
 
 def _tested(paths: RunPaths, name: str, is_score: bool) -> pa.Table | None:
-    """Read the rows that a run predicts without their label: name, label, group and predictions."""
+    """Read the rows that a run predicts without their label.
+
+    Their names, classes where bags have several, labels, groups and predictions.
+    """
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     names = storage.parquet_file(urls[0]).schema_arrow.names
     tested_columns = [c for c in names if c.startswith(_THIS_MODEL)]
@@ -192,21 +197,24 @@ def _tested(paths: RunPaths, name: str, is_score: bool) -> pa.Table | None:
         without = [_WITHOUT]
     without = without if {*without} <= {*names} else []
     label = "level" if "level" in names and chances else _LABEL
-    groups = [c for c in (_GROUP, "unit") if c in names][:1]
-    held_out = [] if tested_columns else [_HELD_OUT]
+    groups = dict(zip((_GROUP,), (c for c in (_GROUP, "unit") if c in names), strict=False))
+    kept = [c for c in (_CLASS, _HELD_OUT) if c in names]
     tables = []
     for url in urls:
-        part = storage.read_table(url, [names[0], label, *held_out, *groups, *predicted, *without])
+        part = storage.read_table(
+            url, [names[0], label, *kept, *groups.values(), *predicted, *without]
+        )
         known = part[label].is_valid()
         values = [part[c] for c in predicted]
         tested = known if tested_columns or is_score else pc.and_(known, part[_HELD_OUT])
         if without:
             tested = pc.or_(tested, pc.and_(known, part[without[0]].is_valid()))
             values = [pc.coalesce(part[w], v) for w, v in zip(without, values, strict=True)]
-        columns = [part[names[0]], part[label], *(part[c] for c in groups), *values]
-        plain = [c.replace(_THIS_MODEL, _CHANCE) for c in predicted]
-        titles = [names[0], _LABEL, *[_GROUP for _ in groups], *plain]
-        tables.append(pa.table(columns, titles).filter(tested))
+        columns = {names[0]: part[names[0]], _LABEL: part[label]}
+        columns |= {c: pc.fill_null(part[c], "") for c in (_CLASS,) if c in names}
+        columns |= {name: part[c] for name, c in groups.items()}
+        columns |= zip((c.replace(_THIS_MODEL, _CHANCE) for c in predicted), values, strict=True)
+        tables.append(pa.table(columns).filter(tested))
     return pa.concat_tables(tables)
 
 
@@ -216,13 +224,12 @@ def _truth_of(
     """Return the truth as numbers, and how it is measured."""
     if predicted == [_PREDICTED]:
         return label.to_numpy().astype(float), COUNT if is_count else NUMBER
-    labels = np.array([cell(value).casefold() for value in label.to_pylist()])
-    names = [column.removeprefix(_CHANCE).casefold() for column in predicted]
-    if predicted == ["probability"]:
-        return (labels == "1").astype(float), LABEL
+    labels = [cell(value) for value in label.to_pylist()]
+    names = ["1" if c == "probability" else c.removeprefix(_CHANCE) for c in predicted]
+    meant = {text: same_label(text, names) for text in {*labels}}
     if len(names) == 1:
-        return (labels == names[0]).astype(float), LABEL
-    return np.array([names.index(text) for text in labels], float), CLASSES
+        return np.array([meant[text] is not None for text in labels], float), LABEL
+    return np.array([names.index(meant[text] or "") for text in labels], float), CLASSES
 
 
 def _predictions(rows: pa.Table, columns: Sequence[str]) -> FloatArray:
@@ -232,7 +239,9 @@ def _predictions(rows: pa.Table, columns: Sequence[str]) -> FloatArray:
 
 def _moved(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
     one, two = _read(first, name), _read(second, name)
-    if one is None or two is None or one.table.schema.names != two.table.schema.names:
+    if one is None or two is None or one.column != two.column:
+        return None
+    if one.table.schema.names != two.table.schema.names:
         return None
     keys = _naming(one, two)
     if not keys:
@@ -335,16 +344,16 @@ def _read(paths: RunPaths, name: str) -> _Rows | None:
     keys = _before_numbers(schema, labels)
     if not keys:
         return None
-    conditions = selection_in(schema.names)
-    without = [_WITHOUT] if _WITHOUT in schema.names else []
-    used = [*keys, *labels, *(c.partition("=")[0] for c in conditions), *without, column]
+    selection = selection_in(schema.names)
+    without = [f.name for f in schema if f.name == _WITHOUT and pa.types.is_floating(f.type)]
+    used = [*keys, *labels, *selection, *without, column]
     tables: list[pa.Table] = []
     for url in urls:
         part = storage.read_table(url, list(dict.fromkeys(used)))
         value = pc.coalesce(part[_WITHOUT], part[column]) if without else part[column]
         columns = {c: part[c] for c in (*keys, *labels)}
-        if conditions:
-            columns[_SELECTED] = _holds(part, conditions)
+        if selection:
+            columns[_SELECTED] = _holds(part, selection)
         columns |= {_VALUE: value, _HERE: pa.repeat(True, len(part))}
         tables.append(pa.table(columns))
         if sum(map(len, tables)) >= MOST_ROWS:
@@ -359,12 +368,12 @@ def _read(paths: RunPaths, name: str) -> _Rows | None:
         column,
         {c.name: c.label or c.name.replace("_", " ") for c in described(schema)},
         bool(chance),
-        bool(conditions),
+        bool(selection),
     )
 
 
 def _before_numbers(schema: pa.Schema, labels: Sequence[str]) -> list[str]:
-    """Return the columns of text, and of places, that stand before the first number."""
+    """Return the columns of text, and of places, before the first number, and that of a class."""
     keys = []
     for field in schema:
         if field.name in labels:
@@ -373,16 +382,14 @@ def _before_numbers(schema: pa.Schema, labels: Sequence[str]) -> list[str]:
             break
         if field.name != _GROUP and (pa.types.is_string(field.type) or field.name == _PLACE):
             keys.append(field.name)
-    return keys
+    return [*keys, *(name for name in schema.names if keys and name == _CLASS)]
 
 
-def _holds(part: pa.Table, conditions: Sequence[str]) -> pa.ChunkedArray:
-    """Return whether each row holds all conditions ``column=value``."""
+def _holds(part: pa.Table, values: Mapping[str, bool | str]) -> pa.ChunkedArray:
+    """Return whether each row has all these values of columns."""
     all_hold = pa.scalar(True)
-    for condition in conditions:
-        name, _, value = condition.partition("=")
-        holds = pc.equal(part[name], True if value == "yes" else value)
-        all_hold = pc.and_(all_hold, pc.fill_null(holds, False))
+    for name, value in values.items():
+        all_hold = pc.and_(all_hold, pc.fill_null(pc.equal(part[name], value), False))
     return all_hold
 
 

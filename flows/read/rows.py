@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 from pydantic import ValidationError
 
 from flows import storage
-from flows.catalogue import PIPELINES, known
+from flows.catalogue import known
 from flows.faults import InputError, did_you_mean, unclosed
 from flows.records.runs import InputRecord, PublishError, RunPaths, RunRecord
 from flows.report.answers import of_results
@@ -50,8 +51,12 @@ def described_tables(paths: RunPaths) -> list[tuple[str, str, str]]:
 _LOOKED_AT = 64  # files of a table
 
 
-NEW = ("observed=no",)
-SELECTED = (("selected=yes",), ("called=yes", "filter=PASS"))  # of keywords; of variants
+OBSERVED = "observed"  # whether a phrase is known
+SELECTED: tuple[Mapping[str, bool | str], ...] = (
+    {"selected": True},  # of keywords
+    {"called": True, "filter": "PASS"},  # of variants
+)
+"""What selected rows have, by column."""
 _CONDITION = re.compile(r"([^=<>]+)([=<>])(.*)", re.DOTALL)
 _FLAGS = {"yes": True, "true": True, "no": False, "false": False}
 
@@ -79,15 +84,13 @@ def order_of(columns: Sequence[str]) -> str:
     return named if named == "ratio" else probability_in(columns) or named
 
 
-def selection_in(columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the conditions for the rows of a table that are selected.
-
-    None where it has no selection.
+def selection_in(columns: Sequence[str]) -> Mapping[str, bool | str]:
+    """Return what selected rows of a table have, by column; nothing where it has no selection.
 
     >>> selection_in(["id", "called", "filter"]), selection_in(["id"])
-    (('called=yes', 'filter=PASS'), ())
+    ({'called': True, 'filter': 'PASS'}, {})
     """
-    return next((s for s in SELECTED if all(c.partition("=")[0] in columns for c in s)), ())
+    return next((selected for selected in SELECTED if {*selected} <= {*columns}), {})
 
 
 def rows_of(
@@ -97,6 +100,7 @@ def rows_of(
     most: int,
     columns: str = "",
     where: Sequence[str] = (),
+    having: Mapping[str, bool | str] = MappingProxyType({}),
     counted: bool = True,
 ) -> tuple[pa.Table, int | None]:
     """Return at most so many rows of a table, and how many there are where they are ``counted``.
@@ -117,26 +121,28 @@ def rows_of(
         Most rows; names with commas between them, all columns by default.
     where
         Conditions ``column=value``, ``column<value`` or ``column>value`` that all hold.
+    having
+        Values of columns that the rows have, as well.
 
     Raises
     ------
     InputError
         If there is no such table or column, or a condition is none.
     """
-    _require_table(paths, name)
+    require_table(paths, name)
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     schema = storage.parquet_file(urls[0]).schema_arrow
-    known_last = [(NEW[0].partition("=")[0], "ascending")] if not by else []
-    known_last = [key for key in known_last if key[0] in schema.names]
+    known_last = [(c, "ascending") for c in schema.names if c == OBSERVED and not by]
     by = by or order_of(schema.names)
     column = by.removeprefix("-")
     single = [f.name for f in schema if not pa.types.is_nested(f.type)]
     if by:
-        _require(column, single, name, schema.names)
+        require_column(column, single, name, schema.names)
     wanted = [c.strip() for c in columns.split(",")] if columns else schema.names
     for wanted_column in wanted:
-        _require(wanted_column, schema.names, name)
-    holds = [_condition(text, schema, single, name) for text in where]
+        require_column(wanted_column, schema.names, name)
+    holds = [(c, pc.field(c) == value) for c, value in having.items()]
+    holds += [_condition(text, schema, single, name) for text in where]
     order = "ascending" if by.startswith("-") else "descending"
     ranks = [*known_last, (column, order)] if by else []
     keys = list(dict.fromkeys(key for key, _ in (*ranks, *holds)))
@@ -186,15 +192,9 @@ _PART, _ROW = " part", " row"  # of a row: the number of its part, and its own t
 
 def _rows_in(url: str, part: int, keys: Sequence[str]) -> pa.Table:
     """Return where the rows of a part are, and their values of some columns."""
-    if keys:
-        rows = storage.read_table(url, keys)
-        number = len(rows)
-    else:
-        rows, number = None, storage.parquet_file(url).metadata.num_rows
-    places = [pa.repeat(part, number), pa.array(np.arange(number))]
-    if rows is None:
-        return pa.table(places, [_PART, _ROW])
-    return rows.append_column(_PART, places[0]).append_column(_ROW, places[1])
+    rows = storage.read_table(url, keys)
+    rows = rows.append_column(_PART, pa.repeat(part, len(rows)))
+    return rows.append_column(_ROW, pa.array(np.arange(len(rows))))
 
 
 def _read_rows(
@@ -255,7 +255,7 @@ def columns_of(paths: RunPaths, name: str) -> list[ColumnOfTable]:
     InputError
         If there is no such table.
     """
-    _require_table(paths, name)
+    require_table(paths, name)
     url = storage.join(paths.table(name), parts_of(paths, name)[0])
     return described(storage.parquet_file(url).schema_arrow)
 
@@ -288,7 +288,8 @@ def _type_in_words(kind: pa.DataType) -> str:
     return next((word for holds, word in words.items() if holds(kind)), str(kind))
 
 
-def _require_table(paths: RunPaths, name: str) -> None:
+def require_table(paths: RunPaths, name: str) -> None:
+    """Refuse a name that is none of a run's tables."""
     known = tables_of(paths)
     if name not in known:
         raise InputError.of(
@@ -299,7 +300,10 @@ def _require_table(paths: RunPaths, name: str) -> None:
         )
 
 
-def _require(column: str, known: Sequence[str], table: str, every: Sequence[str] = ()) -> None:
+def require_column(
+    column: str, known: Sequence[str], table: str, every: Sequence[str] = ()
+) -> None:
+    """Refuse a name that is none of the ``known`` columns of a table; ``every``: with lists."""
     if column not in known:
         found = f"column {column} holds lists" if column in every else f"no column {column}"
         remedy = did_you_mean(column, known) or f"its columns are {', '.join(known)}"
@@ -321,7 +325,7 @@ def _condition(
             remedy = f"write {parts[1].strip()}{parts[2]}{parts[3].removeprefix('=').strip()}"
         raise InputError.of("--where", expected, repr(text), remedy=remedy)
     column, relation, operand = (part.strip() for part in parts.groups())
-    _require(column, single, table, schema.names)
+    require_column(column, single, table, schema.names)
     field, kind = pc.field(column), schema.field(column).type
     if relation == "=" and not operand:
         return column, field.is_null()
@@ -341,29 +345,27 @@ def _condition(
     return column, {"=": field == value, "<": field < value, ">": field > value}[relation]
 
 
-def conditions(paths: RunPaths, name: str, new: bool, selected: bool) -> list[str]:
-    """Return the conditions for what was not known before, and for what is selected, of a table.
+def values_of(paths: RunPaths, name: str, new: bool, selected: bool) -> dict[str, bool | str]:
+    """Return what rows have that were not known before, or are selected, by column of a table.
 
     Raises `InputError` for a table that does not say it.
     """
-    if not (new or selected) or name not in tables_of(paths):  # `rows_of` says so
-        return []
-    columns = [c.name for c in columns_of(paths, name)]
-    chosen: list[str] = []
-    for wanted, option, choices in ((new, "--new", (NEW,)), (selected, "--selected", SELECTED)):
-        if not wanted:
-            continue
-        having = [choice for choice in choices if choice[0].partition("=")[0] in columns]
-        if not having:
-            names = " or ".join(choice[0].partition("=")[0] for choice in choices)
+    if not (new or selected):
+        return {}
+    columns, having = [c.name for c in columns_of(paths, name)], dict[str, bool | str]()
+    for wanted, option, names, values in (
+        (new, "--new", (OBSERVED,), {c: False for c in columns if c == OBSERVED}),
+        (selected, "--selected", ("selected", "called"), selection_in(columns)),
+    ):
+        if wanted and not values:
             raise InputError.of(
                 f"table {name}",
-                f"a column {names} for {option}",
+                f"a column {' or '.join(names)} for {option}",
                 f"only {', '.join(columns)}",
                 remedy="use --where COLUMN=VALUE",
             )
-        chosen += having[0]
-    return chosen
+        having |= values if wanted else {}
+    return having
 
 
 def parts_of(paths: RunPaths, name: str) -> list[str]:
@@ -407,11 +409,6 @@ def commands_of(
     if len(files) >= _FILES:
         files = [storage.source_in_words(source)]
     return Commands(pipeline, files, paths.target, paths.root, changed)
-
-
-def is_answered(record: RunRecord) -> bool:
-    """Whether a run's pipeline is installed, so that its answer can be read."""
-    return record.pipeline in PIPELINES
 
 
 def shown_of(paths: RunPaths, record: RunRecord) -> Shown:

@@ -189,11 +189,7 @@ def summary(columns: Sequence[ColumnRead]) -> list[str]:
     features = any(c.used == FEATURE for c in used)
     named = [c for c in used if features and c.used != FEATURE and c not in roles]
     plain = [c for c in used if c not in (*roles, *named)]
-    kinds: dict[str, int] = {}
-    for c in plain:
-        kind = c.read_as.partition(" (")[0]
-        kinds[kind] = kinds.get(kind, 0) + 1
-    counted = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    counted = ", ".join(f"{n} {kind}" for kind, n in Counter(map(kind_of, plain)).items())
     total = len(columns) - len(roles) - len(named)
     what = "features" if features else "columns"
     line = f"{what}: {len(plain)} of {total} used ({counted})" if plain else f"{what}: none"
@@ -204,6 +200,11 @@ def summary(columns: Sequence[ColumnRead]) -> list[str]:
         if c.left_out:
             reasons.setdefault(str(c.reason), []).append(c.name)
     return lines + [f"left out: {_some(names)} ({why})" for why, names in reasons.items()]
+
+
+def kind_of(column: ColumnRead) -> str:
+    """Return as what a column was read, without what is not plain of it."""
+    return column.read_as.partition(" (")[0]
 
 
 def id_option(name: str) -> str:
@@ -221,14 +222,6 @@ FEATURE = "feature"
 LABEL = "label"
 """What the use of a column begins with that holds the label."""
 HEADINGS = ("column", "read as", "missing", "holds", "used")
-
-
-def rows_of(columns: Sequence[ColumnRead]) -> list[tuple[str, str, int | str, str, str]]:
-    """Return the table's rows."""
-    return [
-        (c.name, c.read_as, "" if c.missing is None else c.missing, c.holds, c.used)
-        for c in columns
-    ]
 
 
 def declared(
@@ -283,7 +276,10 @@ def in_lines(columns: Sequence[ColumnRead], most: int = 60, width: int = 0) -> l
     columns = _grouped(columns) if len(columns) > _FEW else columns
     cells = [
         HEADINGS,
-        *((n, r, f"{m:,}" if m != "" else "", h, u) for n, r, m, h, u in rows_of(columns[:most])),
+        *(
+            (c.name, c.read_as, "" if c.missing is None else f"{c.missing:,}", c.holds, c.used)
+            for c in columns[:most]
+        ),
     ]
     most_of = (_MOST_WIDTH, _KIND_WIDTH, _MOST_WIDTH, _MOST_WIDTH)
     widths = [min(max(len(row[i]) for row in cells), most_of[i]) for i in range(4)]

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from flows.faults import Fault
 from flows.tables.table import Table
 from vbmodels.core.state import IntArray
+from vbmodels.tables.levels import NO, YES
 
 
 def seen_before(names: Sequence[str]) -> dict[int, int]:
@@ -30,6 +31,31 @@ def seen_before(names: Sequence[str]) -> dict[int, int]:
     _, first = np.unique(codes, return_index=True)
     again = np.flatnonzero(first[codes] != np.arange(len(codes)))
     return {place: int(first[codes[place]]) for place in again.tolist() if names[place]}
+
+
+def same_label(label: str, known: Collection[str]) -> str | None:
+    """Return a known label that is the same but for its case, the same number, or the same answer.
+
+    >>> same_label("Ill", ["ill", "well"]), same_label("2.0", ["1", "2"]), same_label("yes", ["1"])
+    ('ill', '2', '1')
+    """
+    number = number_of(label)
+    for name in known:
+        if name.lower() == label.lower() or (number is not None and number_of(name) == number):
+            return name
+    sides = [side for side in (YES, NO) if label.lower() in side]
+    if sides and all(name.lower() in (*YES, *NO) for name in known):
+        return next((name for name in known if name.lower() in sides[0]), None)
+    return None
+
+
+def number_of(label: str) -> float | None:
+    """Return the number that a label is; None where it is none."""
+    try:
+        number = float(label)
+    except ValueError:
+        return None
+    return number if np.isfinite(number) else None
 
 
 def row_names(rows: int, url: str, start: int) -> pa.Array:

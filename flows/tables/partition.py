@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -134,17 +135,10 @@ def check_alike_files(part: Part, table: Table) -> Iterator[list[tuple[Checker, 
 
     See `check_rows`.
     """
-    group: list[tuple[Checker, pa.Table]] = []
-    for checker, rows in check_rows(part, table):
-        alike = not group or (
-            group[0][1].schema == rows.schema and group[0][0].separator == checker.separator
-        )
-        if not alike:
-            yield group
-            group = []
-        group.append((checker, rows))
-    if group:
-        yield group
+    for _, group in groupby(
+        check_rows(part, table), lambda read: (read[1].schema, read[0].separator)
+    ):
+        yield list(group)
 
 
 def unreadable(url: str, error: storage.StorageError) -> Fault:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import inf
 from operator import add
@@ -373,15 +373,26 @@ def unseen_values(parts: Sequence[Mapping[str, tuple[int, int]]]) -> list[str]:
     return warnings
 
 
+@dataclass(frozen=True)
+class Outside:
+    """A number outside the range that its column had in the fit."""
+
+    row: str
+    column: str
+    value: float
+    low: float
+    high: float
+
+
 class Beyond(NamedTuple):
     """Rows of a new table with numbers outside the ranges of the fit: how many, and by column.
 
-    ``some`` has each such number of the first: row, column, value, and the ends of the range.
+    ``some`` has each such number of the first rows.
     """
 
     rows: int
     columns: Mapping[str, int]
-    some: Sequence[tuple[str, str, float, float, float]]
+    some: Sequence[Outside]
 
 
 def outside(raw: FloatArray, encoding: Encoding) -> BoolArray:
@@ -397,9 +408,7 @@ def count_beyond(raw: FloatArray, encoding: Encoding, names: Sequence[str]) -> B
     rows = np.flatnonzero(far.any(axis=1))
     cells = []
     for k, j in np.argwhere(far[rows[:MOST_BEYOND]]).tolist():
-        i = int(rows[k])
-        column = encoding.columns[j].name
-        low, high = encoding.ranges[column]
-        cells.append((names[i], column, float(raw[i, j]), low, high))
+        i, column = int(rows[k]), encoding.columns[j].name
+        cells.append(Outside(names[i], column, float(raw[i, j]), *encoding.ranges[column]))
     counts = zip(encoding.columns, far.sum(axis=0).tolist(), strict=True)
     return Beyond(len(rows), {column.name: count for column, count in counts if count}, cells)

@@ -14,7 +14,7 @@ from flows.experts.schema import ROW_EXPOSURE
 from flows.experts.settings import ExpertSettings
 from flows.faults import Fault, shown
 from flows.tables.mixed import FLAG, NUMBER
-from flows.tables.names import listed
+from flows.tables.names import listed, number_of, same_label
 from flows.tables.roles import LABEL, Contents, column_rules
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.tables.column_table import ColumnRead
@@ -62,7 +62,7 @@ class Labels:
             return -1
         number = self.codes.get(label)
         if number is None:
-            number = self.codes.get(_spelt(label, self.codes) or "", -1)
+            number = self.codes.get(same_label(label, self.codes) or "", -1)
         return number
 
     def of_rows(self, labels: pa.Array) -> IntArray:
@@ -99,7 +99,7 @@ def labels_of(texts: Sequence[str], positive: str | None = None) -> Labels:
         names = [_name(group, str(code)) for code, group in enumerate(groups)]
         codes = {label: code for code, group in enumerate(groups) for label in group}
     else:
-        numbers = {label: _number(label) for label in texts}
+        numbers = {label: number_of(label) for label in texts}
         if None not in numbers.values():
             values = sorted(set(numbers.values()), key=lambda v: v or 0.0)
             codes = {label: values.index(number) for label, number in numbers.items()}
@@ -133,7 +133,7 @@ def label_kind(
     additive = settings.inference == "additive" and settings.positive is None
     if not additive or number_rule(cells, settings) is None:
         return "classes"
-    values = {_number(label) for label in labels.counts}
+    values = {number_of(label) for label in labels.counts}
     counts = is_whole(cells) and (labels.many or values >= {0.0, 1.0, 2.0})
     most = MOST_FRACTIONS if cells.fractions or counts else MOST_VALUES
     if not labels.many and len(labels.counts) <= most:
@@ -226,11 +226,11 @@ def in_order(labels: Labels) -> Labels | None:
 
 
 def _numbers(labels: Labels) -> bool:
-    return all(_number(name) is not None for name in labels.names)
+    return all(number_of(name) is not None for name in labels.names)
 
 
 def _ordered(names: Sequence[str]) -> bool:
-    return all(_number(name) is not None for name in names) or bool(order_of(names))
+    return all(number_of(name) is not None for name in names) or bool(order_of(names))
 
 
 def label_read(levels: Levels, labels: Labels, name: str) -> ColumnRead:
@@ -250,26 +250,6 @@ def _name(group: Sequence[str], usual: str) -> str:
     """Name a side of yes and no by the word of its labels, where they have one in common."""
     words = {label.lower() for label in group}
     return next(iter(words)) if len(words) == 1 and "1.0" not in words else usual
-
-
-def _number(label: str) -> float | None:
-    try:
-        number = float(label)
-    except ValueError:
-        return None
-    return number if np.isfinite(number) else None
-
-
-def _spelt(label: str, known: Mapping[str, int]) -> str | None:
-    """Return a known label that is the same but for its case, or the same number."""
-    number = _number(label)
-    for name in known:
-        if name.lower() == label.lower() or (number is not None and _number(name) == number):
-            return name
-    sides = [side for side in (YES, NO) if label.lower() in side]
-    if sides and all(name.lower() in (*YES, *NO) for name in known):
-        return next((name for name in known if name.lower() in sides[0]), None)
-    return None
 
 
 def unlabelled_warning(labels: Levels) -> list[str]:

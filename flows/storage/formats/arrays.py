@@ -261,9 +261,11 @@ def _genes(file: Any, obs: Mapping[str, Cells]) -> dict[str, Cells]:
 
 
 def _values(column: Any) -> Any:
-    """Return a column of obs: its values, or those of its categories by their codes."""
+    """Return a column of obs: its values, some masked, or those of its categories by codes."""
     if hasattr(column, "shape"):
         return column[()]
+    if "mask" in column:
+        return np.where(column["mask"][()], None, column["values"][()])
     categories, codes = column["categories"][()].tolist(), column["codes"][()].tolist()
     return np.array([None if code < 0 else categories[code] for code in codes], object)
 

@@ -34,7 +34,7 @@ from flows.storage.file_options import (
 from flows.storage.formats import arrays, text_documents, text_files, workbooks
 from flows.storage.formats.file_columns import CELLS, Lines, lines_of, stem_of
 from flows.storage.objects.access import arrow, filesystem
-from flows.storage.objects.contents import listed_file, small_content
+from flows.storage.objects.contents import listed_file, small_content, version_of
 from flows.storage.objects.inputs import fingerprint_of, refuse_changed, size_of
 from flows.storage.objects.retry import asks_storage, expect
 from flows.storage.objects.staging import Expansion, local_copy, make_once
@@ -178,12 +178,12 @@ def format_of(url: str) -> tuple[str, str | None]:
         return ".csv", packing
     if end in _CONVERSIONS:
         return ("", None) if packing and end not in _LINES else (end, packing)
-    return _by_bytes(url), None
+    return _by_bytes(url, version_of(url)), None
 
 
 @lru_cache(maxsize=4096)
 @asks_storage("read")
-def _by_bytes(url: str) -> str:
+def _by_bytes(url: str, _version: str) -> str:
     """Return the format of a file by how it begins; that of Parquet where nothing says so."""
     with _opened(url, None) as stream:
         data = bytes(stream.read(4096))

@@ -21,8 +21,7 @@ from flows.storage.errors import TransientStorageError, storage_errors
 from flows.storage.file_options import file_options
 from flows.storage.formats.converted import as_parquet, small_text
 from flows.storage.objects.access import arrow, filesystem
-from flows.storage.objects.contents import Once, listed_file, small_content
-from flows.storage.objects.inputs import fingerprint_of
+from flows.storage.objects.contents import Once, small_content, version_of
 from flows.storage.objects.retry import asks_storage, calling_thread, expect, with_retry
 from flows.storage.objects.seal import (
     Sealed,
@@ -181,9 +180,7 @@ def read_rows(url: str, start: int, stop: int, columns: Sequence[str] | None = N
 
     Of ``columns`` those that the file has not are left out.
     """
-    file = listed_file(url)
-    version = fingerprint_of(url) if file is None else file.fingerprint
-    version += str(file_options())  # read in another way it has other rows
+    version = version_of(url) + str(file_options())  # read in another way it has other rows
     footer = _footer_of(url, version)
     names = footer.schema.names
     wanted = tuple(names if columns is None else (name for name in columns if name in names))

@@ -10,15 +10,17 @@ import codecs
 import csv
 import io
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
+from flows.faults import unclosed
 from flows.storage.errors import StorageError, cannot_read
 from flows.storage.file_options import file_options
 from flows.storage.formats.encodings import (
@@ -146,9 +148,9 @@ def _read(
     names = list(layout.names)
     if not any(name.strip() for name in names):
         raise _without_names(url, bool(names))
-    if all(name.strip() for name in names):
-        return _table(opened, layout, names, names)
-    return _with_named(opened, layout)
+    whole = all(name.strip() for name in names)
+    table = _table(opened, layout, names, names) if whole else _with_named(opened, layout)
+    return replace(table, batches=_with_closed_quotes(url, opened, layout, table.batches))
 
 
 def _table(opened: Opener, layout: Layout, names: list[str], kept: list[str]) -> TextTable:
@@ -162,6 +164,34 @@ def _table(opened: Opener, layout: Layout, names: list[str], kept: list[str]) ->
 def _closing(stream: Any, reader: Any) -> Iterator[pa.RecordBatch]:
     with stream, reader:
         yield from reader
+
+
+def _with_closed_quotes(
+    url: str, opened: Opener, layout: Layout, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Refuse a file in which lines are one cell because a quote before them is not closed.
+
+    Only a file with such a cell, which ends in a quote or with the file, is looked through.
+    """
+    cells, joined = pa.array([], pa.string()), False
+    for batch in batches:
+        cells = pa.concat_arrays(batch.columns)
+        ends = cells.filter(pc.ends_with(cells, '"'))
+        joined |= any("\n" in cell and cell.count('"') % 2 for cell in ends.to_pylist())
+        yield batch
+    if len(cells) and "\n" in (cells[-1].as_py() or ""):
+        with opened() as stream:
+            end = deque(iter(partial(stream.read, BLOCK), b""), maxlen=1).pop()
+        joined |= end.replace(b"\0", b"").rstrip()[-1:] != b'"'
+    if joined:
+        with opened() as stream:
+            text = stream.read().decode(layout.encoding, errors="replace")
+        in_cell = rf"[^{layout.separator}\r\n]"
+        quoted = rf'(?<!{in_cell})"(?:[^"]|"")*+"(?!{in_cell})'
+        rest = re.sub(quoted, lambda cell: "\n" * cell[0].count("\n"), text)
+        if quote := re.search(rf'(?<!{in_cell})"{in_cell}{{0,40}}', rest):
+            number = rest.count("\n", 0, quote.start()) + 1
+            raise cannot_read(url, f"{unclosed(quote[0])}, line {number:,}", "CSV")
 
 
 def _reader(stream: Any, layout: Layout, names: list[str], kept: list[str]) -> Any:

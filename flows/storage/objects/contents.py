@@ -20,7 +20,13 @@ from typing import Any, Generic, TypeVar
 from fsspec.asyn import sync
 
 from flows.storage.objects.access import AT_ONCE, filesystem
-from flows.storage.objects.inputs import InputFile, refuse_changed, refuse_mark, version_mark
+from flows.storage.objects.inputs import (
+    InputFile,
+    fingerprint_of,
+    refuse_changed,
+    refuse_mark,
+    version_mark,
+)
 from flows.storage.objects.retry import asks_storage, expect
 from flows.storage.objects.urls import is_local
 
@@ -55,6 +61,12 @@ def listed_file(url: str) -> InputFile | None:
     """Return the version of a file under which what is read of it may be shared."""
     files = _listed.get()
     return None if files is None else files.get(url)
+
+
+def version_of(url: str) -> str:
+    """Return what marks the version of a file: what is listed of it, else what is there now."""
+    listed = listed_file(url)
+    return fingerprint_of(url) if listed is None else listed.fingerprint
 
 
 @dataclass

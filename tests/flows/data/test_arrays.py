@@ -102,3 +102,22 @@ def test_what_is_damaged_is_refused(tmp_path):
     for name in ("empty.h5", "text.h5", "cut.h5"):
         with pytest.raises(StorageError, match=f"cannot read .*{name} as arrays: "):
             storage.read_table(str(tmp_path / name))
+
+
+def test_masked_columns_of_an_anndata_have_missing_cells(tmp_path):
+    """As pandas' Int64, boolean and string columns are written."""
+    masked = {"age": [41, 7, 43], "smokes": [True, True, False], "site": [b"x", b"", b"y"]}
+    with h5py.File(tmp_path / "cells.h5ad", "w") as file:
+        file.attrs["encoding-type"] = "anndata"
+        file["X"] = np.ones((3, 2), np.float32)
+        obs = file.create_group("obs")
+        obs.attrs["_index"] = "_index"
+        obs["_index"] = [b"a", b"b", b"c"]
+        for name, values in masked.items():
+            obs[f"{name}/values"], obs[f"{name}/mask"] = values, [False, True, False]
+    rows = storage.read_table(str(tmp_path / "cells.h5ad"))
+    assert [rows[name].to_pylist() for name in masked] == [
+        [41, None, 43],
+        [True, None, False],
+        ["x", None, "y"],
+    ]

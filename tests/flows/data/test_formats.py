@@ -96,6 +96,36 @@ def test_a_changed_file_is_read_anew(tmp_path):
     assert read(str(path))["text"].to_pylist() == ["two"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("last", ["", '40,"forty"\n', '40,forty\n41,"forty one"\n'])
+def test_a_quote_that_is_not_closed_is_refused_where_it_joins_lines(tmp_path, encoding, last):
+    """Else the lines up to the next quote, or all that follow, would be one cell, in silence."""
+    lines = [f"{i},text {i}\n" for i in range(40)]
+    lines[3] = '3,"a text of ""two""\nlines"\n'
+    lines[12] = '12,"open\n'
+    (tmp_path / "a.csv").write_text("".join(["id,text\n", *lines, last]), encoding)
+    with pytest.raises(StorageError, match='the quote " before open is not closed, line 15'):
+        storage.parquet_file(str(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize(
+    "last",
+    ['"two\nlines"', '"two\n"', '"two\nlines of 5"""', '5"', '5" and 6"', '"two\n""lines"""\n'],
+)
+def test_lines_within_closed_quotes_are_one_cell(tmp_path, last):
+    text = f'id,text\n1,"a, text\nof ""two"" lines"\n2,6" wide\n3,{last}'
+    (tmp_path / "a.csv").write_text(text)
+    cells = storage.parquet_file(str(tmp_path / "a.csv")).read()["text"].to_pylist()
+    assert cells == [row[1] for row in csv.reader(io.StringIO(text, newline=""))][1:]
+
+
+def test_a_file_without_a_telling_name_that_is_written_again_may_be_of_another_format(tmp_path):
+    path = tmp_path / "x.json"
+    for content in (json.dumps(ROWS), LINES):
+        path.write_text(content)
+        assert storage.parquet_file(str(path)).metadata.num_rows == len(ROWS)
+
+
 @pytest.mark.parametrize("block", [2**24, 2**12])
 def test_json_lines_may_have_values_and_columns_that_begin_late(tmp_path, monkeypatch, block):
     monkeypatch.setattr(formats, "JSON_BLOCK", block)

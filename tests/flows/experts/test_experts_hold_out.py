@@ -226,6 +226,21 @@ def test_folds_hold_all_of_a_unit_and_every_class_is_in_every_fit():
     assert np.array_equal(same, folds)
 
 
+def test_a_row_that_weighs_nothing_and_that_no_fold_has_is_not_tested(tmp_path):
+    rng = np.random.default_rng(1)
+    group = np.arange(90) % 15
+    label = np.where(group == 0, "a", np.where(group < 8, "b", "c"))
+    given = {"x": rng.normal(size=90), "g": [f"g{k}" for k in group], "label": label}
+    path = written(tmp_path, given | {"w": np.where(np.arange(90) % 9, 1.0, 0.0)})
+    roles = ("--column", "group=g", "--column", "weight=w")
+    succeed("experts", path, tmp_path / "out", *roles, *setting_args("baselines=no"))
+    run, record = latest(tmp_path / "out")
+    rows, tested = rows_of(run), rows_of(run, "tested")
+    assert sorted(set(tested["label"].to_pylist())) == ["b", "c"]
+    assert tested["id"].to_pylist() == rows.filter(rows["without_it"].is_valid())["id"].to_pylist()
+    assert record["results"]["test"]["rows"] == len(tested) == 84
+
+
 @pytest.mark.parametrize("kind", ["label", "number"])
 def test_a_row_is_predicted_without_its_group_in_any_partitioning(tmp_path, kind):
     """Labels that groups alone have are not predicted, though the fit of all rows knows them."""

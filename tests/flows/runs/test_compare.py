@@ -198,6 +198,50 @@ def test_labels_are_judged_on_the_rows_that_both_have_tested(kind, tmp_path):
     assert headline(same).startswith("No clear difference: log loss ")
 
 
+@pytest.mark.parametrize(
+    ("columns", "labels"),
+    [
+        (["probability_1"], ["Yes", "true", "no"]),
+        (["probability_1", "probability_2"], ["1.0", "1", "2.0"]),
+    ],
+)
+def test_labels_are_those_of_their_columns_however_they_are_written(columns, labels, tmp_path):
+    """New data may say yes or 1.0 where those of the fit said 1."""
+    rows = {"id": list("abc"), "label": labels, "held_out": [True] * 3}
+    rows |= dict(zip(columns, ([0.9, 0.9, 0.1], [0.1, 0.1, 0.9]), strict=False))
+    found = of_rows(tmp_path, rows, rows).paired
+    assert (found.rows, found.first) == (3, pytest.approx(-np.log(0.9)))
+
+
+def test_chances_of_two_labels_are_not_compared_with_each_other(tmp_path):
+    rows = {"id": list("abc"), "label": ["yes", "no", "no"], "held_out": [True] * 3}
+    found = of_rows(
+        tmp_path, rows | {"probability_yes": [0.9] * 3}, rows | {"probability_no": [0.1] * 3}
+    )
+    assert (found.paired, found.moved) == (None, ())
+
+
+def test_rows_of_a_class_whose_prediction_without_their_label_is_its_name_are_compared(tmp_path):
+    rows = {"id": ["a", "b"], "label": ["x", "y"], "predicted": ["x", "x"], "held_out": [True] * 2}
+    rows |= {"probability_x": [0.9, 0.7], "probability_y": [0.1, 0.3], "without_it": ["x", None]}
+    found = of_rows(tmp_path, rows, rows | {"probability_x": [0.9, 0.4]})
+    assert [listed(moved) for moved in found.moved] == [[("b", "crossed", 0.7, 0.4)]]
+
+
+def test_bags_of_several_classes_have_a_row_for_each(tmp_path):
+    rows = {
+        "bag_id": ["x", "x", "y", "y"], "label": pa.array([1, 0, 0, 1], pa.int8()),
+        "probability": [0.9, 0.1, 0.2, 0.8], "held_out": [True] * 4,
+        "class": ["a", "b", "a", "b"], "group": pa.array([1, 1, None, None], pa.int64()),
+    }  # fmt: skip
+    found = of_rows(tmp_path, rows, rows | {"probability": [0.9, 0.1, 0.7, 0.3]})
+    assert (found.paired.rows, found.paired.second > found.paired.first) == (4, True)
+    assert sorted(listed(found.moved[0])) == [
+        ("ya", "crossed", 0.2, 0.7),
+        ("yb", "crossed", 0.8, 0.3),
+    ]
+
+
 def test_rows_with_other_labels_are_not_measured(tmp_path):
     one, two = label_rows("experts")
     two["label"] = two["label"][::-1]
@@ -303,3 +347,9 @@ def test_the_command_prints_a_page_and_all_rows(tmp_path, capsys):
     _, out, _ = run(capsys, "compare", *runs, "--json")
     assert "rows" not in json.loads(out)["moved"][0]
     assert headline(compare(*runs)) in page(compare(*runs))
+
+
+def test_the_terminal_says_how_many_rows_changed_where_it_lists_a_few(tmp_path):
+    first, second = ({"id": list("abcdefg"), "probability": [p] * 6 + [0.3]} for p in (0.1, 0.4))
+    said = terminal(of_rows(tmp_path, first, second), 2)
+    assert (said.count("  moved"), "rows: 7 rows in both; 6 changed; moved by" in said) == (2, True)

@@ -88,7 +88,7 @@ def test_a_target_of_another_pipeline_is_refused_and_left_as_it_is(target, capsy
 def test_what_is_no_target_is_refused(tmp_path, capsys):
     code, _, err = run(capsys, "runs", tmp_path)
     assert (code, "a target with runs" in err) == (2, True)
-    for wrong in ("10", "keep=0", "keep=x", "drop=3"):
+    for wrong in ("10", "keep=0", "keep=x", "keep=\u00b2", "drop=3"):
         code, _, err = run(capsys, "runs", tmp_path, "--prune", wrong)
         assert (code, "write --prune keep=10" in err) == (2, True)
 
@@ -203,7 +203,8 @@ def test_no_rows_say_which_condition_none_holds_and_what_is_there(three, capsys)
 def test_options_of_rows_without_a_table_are_of_the_first_and_refused_with_a_list(three, capsys):
     place, _ = three
     options = ("--where", "rank=1"), ("--columns", "term"), ("--new",), ("--selected",)
-    for option in (*options, ("--sort", "rank")):
+    options += ("--rows", "3"), ("--sort", "rank")
+    for option in options:
         shown = run(capsys, "show", place, *option)
         assert shown == run(capsys, "show", place, "keywords", *option)
         assert shown[0] == 0
