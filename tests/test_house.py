@@ -15,7 +15,7 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 23881,
+    "statements of flows": 23880,
     "statements of vbmodels": 24043,
     "words of English in flows' Python": 8593,
     "words in templates": 5053,

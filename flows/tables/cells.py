@@ -15,11 +15,20 @@ from vbmodels.core.state import BoolArray
 from vbmodels.tables.levels import NO, YES
 
 _NUMBER = r"^\s*[-+]?((\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|inf|infinity)\s*$"
+_COMMAS = {
+    ",": r"^(\s*[-+]?\d*),(\d+\s*)()()$",
+    None: r"^(?:(\s*[-+]?0*),(\d+\s*)|(\s*[-+]?\d+),(\d{1,2}\s*|\d{4,}\s*))$",
+}
+"""What stands before and after a decimal comma: any, or one that sets no thousands apart."""
 _WHOLE = r"^\s*[-+]?\d+\s*$"
 
 
 def read_cells(
-    cells: pa.ChunkedArray, kind: pa.DataType, yes_and_no: bool, separator: str
+    cells: pa.ChunkedArray,
+    kind: pa.DataType,
+    yes_and_no: bool,
+    separator: str,
+    decimal: str | None = ".",
 ) -> tuple[pa.ChunkedArray, BoolArray]:
     """Read text as values of a type; what cannot be read is null.
 
@@ -33,6 +42,8 @@ def read_cells(
         Whether numbers are ones and zeros that may be spelt yes and no, or true and false.
     separator
         The separator of the entries of a list. A list may also be written as in JSON or Python.
+    decimal
+        Decimal sign of numbers; None: either, but a comma before three digits may be another's.
 
     Returns
     -------
@@ -46,6 +57,8 @@ def read_cells(
     elif pa.types.is_integer(kind):
         read = _matching(cells, _WHOLE, kind)
     elif pa.types.is_floating(kind):
+        if decimal != ".":
+            cells = pc.replace_substring_regex(cells, _COMMAS[decimal], r"\1\3.\2\4")
         read = _matching(cells, _NUMBER, kind)
     else:
         return cells, np.zeros(len(cells), bool)
@@ -120,9 +133,7 @@ def words_for(kind: pa.DataType, separator: str) -> str:
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Spell a dictionary out."""
-    if pa.types.is_dictionary(column.type):
-        return column.cast(column.type.value_type)
-    return column
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -246,17 +246,22 @@ def parse_text_columns(table: Table, rows: pa.Table) -> tuple[pa.Table, dict[str
         return rows, {}
     wrong = {}
     declared, times = table.declared(rows.column_names), Counter(rows.column_names)
+    decimal = table.decimal or ("," if separator_of(rows.schema) == ";" else None)
     for index, name in enumerate(rows.column_names):
         column = declared.get(name)
-        if column is None or as_it_comes(column) or times[name] > 1:
+        if (
+            column is None
+            or as_it_comes(column)
+            or times[name] > 1
+            or not is_text(rows[name].type)
+            or column.arrow == pa.string()
+        ):
             continue
-        if not is_text(rows[name].type) or column.arrow == pa.string():
-            continue
-        cells, odd = read_cells(rows[name], column.arrow, bool(column.values), table.separator)
-        rows = rows.set_column(index, name, cells)
-        if odd.any():
-            wrong[name] = odd
-    return rows, wrong
+        cells, odd = read_cells(
+            rows[name], column.arrow, bool(column.values), table.separator, decimal
+        )
+        rows, wrong[name] = rows.set_column(index, name, cells), odd
+    return rows, {name: odd for name, odd in wrong.items() if odd.any()}
 
 
 def separator_of(schema: pa.Schema) -> str:

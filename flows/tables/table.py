@@ -263,8 +263,9 @@ class Table:
         Which labels denote 1; None where they are written as 1 and 0, or as yes and no.
     levels
         Levels of text columns in lists of numbers: each is a number that is 1 in rows that have it.
-    commas
-        Columns of the files whose numbers have a decimal comma.
+    commas, decimal
+        Columns of the files whose numbers have a decimal comma; the decimal sign of all numbers in
+        text, None where it is not said.
     formats
         Of the files, in words.
     or_else
@@ -288,6 +289,7 @@ class Table:
     positive: PositiveLabel | None = None
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     commas: tuple[str, ...] = ()
+    decimal: str | None = None
     formats: str = "Parquet, CSV, TSV, JSON lines, Arrow, Excel, ODS, SPSS, Stata or SAS"
     or_else: Table | None = None
     details: tuple[str, ...] = ()
@@ -304,6 +306,7 @@ class Table:
             included=tuple(getattr(spelling, "include", ())),
             levels=levels_by_column(getattr(spelling, "levels", ())),
             commas=tuple(getattr(spelling, "decimal_comma", ())),
+            decimal=getattr(spelling, "decimal", None),
         )
 
     @property

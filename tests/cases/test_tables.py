@@ -131,3 +131,40 @@ def test_a_folder_takes_endings_in_capitals_and_says_what_it_leaves(tmp_path, ca
     assert code == 0, text
     assert "120 rows in 2 files" in text
     assert "notes.txt in the folder" in caplog.text
+
+
+def with_commas(path, separator, weights):
+    """Write a table whose numbers have a decimal comma, and return where it is."""
+    lines = [separator.join(["x", "label", "w"])]
+    for i, weight in enumerate(weights):
+        cells = [f"{i % 7},5", "yn"[i % 2], weight]
+        lines.append(separator.join(f'"{cell}"' for cell in cells))
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("separator", "weight", "more"),
+    [
+        (";", "1,234", ()),
+        ("\t", "1,5", ()),
+        ("\t", "0,823", ()),
+        (",", "1,2345", ()),
+        ("\t", "1,234", ("--set", "decimal=,")),
+    ],
+)
+def test_weights_may_have_a_decimal_comma(separator, weight, more, tmp_path, capsys):
+    path = with_commas(tmp_path / "table.csv", separator, [weight, "2"] * 60)
+    options = ("--json", "--column", "weight=w", *QUICK["experts"], *more)
+    code, said, err = run(capsys, "experts", path, tmp_path / "out", *options)
+    assert code == 0, err
+    weights = [float(weight.replace(",", ".")), 2.0]
+    effective = 60 * sum(weights) ** 2 / sum(w * w for w in weights)
+    assert json.loads(said)["results"]["counts"]["effective"] == pytest.approx(effective)
+
+
+def test_a_comma_that_may_set_thousands_apart_is_no_number(tmp_path, capsys):
+    path = with_commas(tmp_path / "table.csv", "\t", ["1,234", "2"] * 60)
+    code, _, err = run(capsys, "check", "experts", path, "--column", "weight=w")
+    assert code == 2
+    assert "column w, row 1: expected a number, found '1,234'" in err
