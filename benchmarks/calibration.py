@@ -115,7 +115,7 @@ def effects(columns: int, features: int) -> Iterator[Readings]:
         meant = out["results"]["features"]
         if len(meant) != features:
             continue
-        found = np.zeros((2, features, columns))
+        found = np.full((2, features, columns), np.nan)  # a report has twelve columns at most
         for k, c in [(k, c) for k, one in enumerate(meant) for c in one["changes"]]:
             sign = 1.0 if c["category"] == "1" else -1.0
             found[:, k, int(c["column"][1:])] = sign * (c["with_it"] - c["without_it"]), c["sd"]
@@ -201,7 +201,7 @@ def forms(data: Path) -> dict[str, Runs]:
         "variants, contexts shifted": partial(shifted, "contexts"),
         "features, search": features,
         "features, effects of one": partial(effects, 5, 1),
-        "features, effects of three": partial(effects, 16, 3),
+        "features, effects of three": partial(effects, 12, 3),
         "any, AUROC": areas,
     }
     if data.is_dir():
