@@ -213,7 +213,7 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
     if problem["type"] == "value_error":
         return Fault("settings", "", problem["msg"].removeprefix("Value error, "))
     found, remedy = shown(problem["input"]), _remedy(settings, problem)
-    return Fault("settings", expected_in_words(problem), found, name, remedy=remedy)
+    return Fault("settings", expected_in_words(problem), found, name or None, remedy=remedy)
 
 
 def _of_another(name: str) -> str:
@@ -284,7 +284,8 @@ _IN_WORDS = {
 
 def _remedy(settings: type[BaseModel], problem: Any) -> str | None:
     """Say what was probably meant by a value that is not taken."""
-    value, field = problem["input"], settings.model_fields.get(str(problem["loc"][0]))
+    value, name = problem["input"], str(next(iter(problem["loc"]), ""))
+    field = settings.model_fields.get(name)
     if not isinstance(value, str) or field is None:
         return None
     if problem["type"] == "literal_error":
