@@ -204,16 +204,15 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         meant = did_you_mean(name[:80], settings.model_fields)
-        remedy: str | None = meant or f"known are: {', '.join(sorted(settings.model_fields))}"
+        remedy = meant or f"known are: {', '.join(sorted(settings.model_fields))}"
         if issubclass(settings, RunSettings):
             meant = _of_another(name) or meant
-            owner = _pipeline_of(settings)
-            remedy = f"{f'{meant} ' if meant else ''}vbflows {owner} --help-all lists its settings"
-        return Fault("settings", "a known setting", name[:80], name, remedy=remedy)
+            remedy = f"{meant or ''} vbflows {_pipeline_of(settings)} --help-all lists its settings"
+        return Fault("settings", "a known setting", name[:80], name, remedy=remedy.strip())
     if problem["type"] == "value_error":
         return Fault("settings", "", problem["msg"].removeprefix("Value error, "))
-    found, remedy = shown(problem["input"]), _remedy(settings, problem)
-    return Fault("settings", expected_in_words(problem), found, name or None, remedy=remedy)
+    found, meant = shown(problem["input"]), _remedy(settings, problem)
+    return Fault("settings", expected_in_words(problem), found, name or None, remedy=meant)
 
 
 def _of_another(name: str) -> str:
@@ -250,8 +249,8 @@ def expected_in_words(problem: Any) -> str:
     if kind == "literal_error":
         return str(context["expected"])
     if kind == "string_pattern_mismatch":
-        address = context["pattern"].startswith("^https?")
-        return "an address such as https://host/path" if address else "text in one line, no tabs"
+        pattern = context["pattern"]
+        return next(words for begin, words in _PATTERNS.items() if pattern.startswith(begin))
     for words, kinds in _IN_WORDS.items():
         if kind in kinds:
             return words
@@ -259,6 +258,12 @@ def expected_in_words(problem: Any) -> str:
     return message[:1].lower() + message[1:]
 
 
+_PATTERNS = {
+    "^https?": "an address such as https://host/path",
+    "^[^/": "text without any of / % & < >",
+    "": "text in one line, no tabs",
+}
+"""What a text should be, by the beginning of the pattern that it does not match."""
 _BOUND_IN_WORDS = {
     "greater_than": "greater than",
     "greater_than_equal": "of at least",
