@@ -13,7 +13,15 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from flows.faults import Fault, InputError, did_you_mean, refuse_missing, shown, unclosed
-from flows.settings.base import FIRST, GROUPS, ComputeSettings, RunSettings, grouped, in_order
+from flows.settings.base import (
+    FIRST,
+    GROUPS,
+    ComputeSettings,
+    RunSettings,
+    S3Access,
+    grouped,
+    in_order,
+)
 
 log = logging.getLogger("vbflows.pipeline")
 M = TypeVar("M", bound=BaseModel)
@@ -64,21 +72,21 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
     texts: dict[str, str] = {}
     if config is not None:
         values.update(_read_config(config))
+    option = "--s3" if settings is S3Access else "--set"
     for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        if key.strip() in texts:
-            log.warning("--set %s is given more than once: the last counts", key.strip())
+        name, equals, text = assignment.partition("=")
+        key = name.strip()
+        if key in texts:
+            log.warning("%s %s is given more than once: the last counts", option, key)
         if not equals:
             raise InputError.of(
-                "--set",
+                option,
                 "NAME=VALUE",
                 shown(assignment),
-                remedy=f"write --set {key.strip() or 'NAME'}=VALUE",
+                remedy=f"write {option} {key or 'NAME'}=VALUE",
             )
-        values[key.strip()] = ""
-        if text.strip():
-            values[key.strip()] = _value(assignment, text, _takes_text(settings, key.strip()))
-        texts[key.strip()] = text.strip()
+        values[key] = _value(assignment, text, _takes_text(settings, key)) if text.strip() else ""
+        texts[key] = text.strip()
     options = {key: value for key, value in given.items() if value is not None}
     if isinstance(values.get("columns"), dict) and "columns" in options:
         options["columns"] = {**values["columns"], **options["columns"]}
