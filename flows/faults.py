@@ -262,7 +262,7 @@ def refuse_missing(source: str | Sequence[str]) -> None:
 
     Needs no library that reads anything, so that a typo is reported at once.
     """
-    faults = []
+    faults = [] if len(source) else [Fault("SOURCE", "input", "none")]
     for given in [source] if isinstance(source, str) else source:
         path = os.path.expanduser(given.removeprefix("file://"))
         if "://" in path or _GLOB.search(path) or not _is_missing(path):

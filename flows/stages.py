@@ -26,7 +26,7 @@ from flows.events import Stage as StageBegins
 from flows.family import reading_of
 from flows.fit.driver import run_fit
 from flows.fit.job import Job
-from flows.prefect import flow_run_id, in_flow_run
+from flows.prefect import flow_run_id
 from flows.records.lock import claim
 from flows.records.runs import RUN
 from flows.records.states import read_state
@@ -59,7 +59,7 @@ class Stage:
         if run.complete and name not in ("check", "publish"):
             return None  # the attempt that it goes on with had done all this
         run.events.emit(StageBegins(name))
-        return self._task(run) if in_flow_run() else self.function(run)
+        return self._task(run) if flow_run_id() else self.function(run)
 
     @cached_property
     def _task(self) -> Any:

@@ -59,6 +59,12 @@ def test_a_finished_run_is_loaded_and_scores_new_data_from_memory(tmp_path, monk
         assert scored.table("rows")["id"].equals(rows["pyarrow"]["id"])
     with pytest.raises(PublishError):
         vbflows.load(str(tmp_path / "in"))
+    for call in (lambda: run.score([]), lambda: vbflows.experts([], str(tmp_path / "out"))):
+        with pytest.raises(InputError, match="SOURCE: expected input, found none"):
+            call()
+    for wrong in ({"settings": None}, {"compute": ["workers"]}):
+        with pytest.raises(InputError, match="settings: expected names with values"):
+            vbflows.experts(source, str(tmp_path / "out"), **wrong)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     with pytest.raises(InputError, match="of the fitted run of experts are missing"):

@@ -27,8 +27,8 @@ BEGINS = (
 
 def run_demo(target: str) -> tuple[dict[str, Any], str]:
     """Fit keyphrases of the installed packages; return the outcome, and what was read."""
-    target = storage.absolute(target)
-    source = storage.join(target, "packages.parquet")
+    storage.check_writable(target)
+    source = storage.join(storage.absolute(target), "packages.parquet")
     documents = installed_packages()
     storage.write_table(source, documents)
     settings = KeywordSettings(
@@ -41,8 +41,8 @@ def run_demo(target: str) -> tuple[dict[str, Any], str]:
     )
     outcome = run("keywords", source, target, settings, ComputeSettings())
     known = sum(bool(keywords) for keywords in documents["keywords"].to_pylist())
-    read = f"{documents.num_rows} packages, {known} with keywords by their authors: {source}"
-    return outcome, read
+    packages = f"{documents.num_rows} packages, {known} with keywords by their authors"
+    return outcome, f"{packages}: {source}"
 
 
 MAX_CHARACTERS = 20_000

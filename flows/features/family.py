@@ -131,8 +131,7 @@ class FeaturesFamily(ReadsColumns, Family):
         self, q: Any, settings: FeatureSettings, paths: RunPaths, fitted: RunPaths | None
     ) -> None:
         """Keep the column dictionary: new rows are coded by it."""
-        file = feature_coding.FILE
-        storage.copy(paths.kept(file, work=True), paths.kept(file))
+        storage.copy(paths.kept(feature_coding.FILE, work=True), paths.kept(feature_coding.FILE))
 
     def posterior(self, model: Any, q: Any, paths: RunPaths) -> list[Parameter]:
         """Return the hyperparameters and the share of rows with each feature of the fit."""
@@ -154,8 +153,9 @@ def _finished(say: Callable[..., T], *of_fit: Any) -> T:
 
 def _names_of(hidden: HiddenCells, batch: FeatureBatch, ids: pa.ChunkedArray) -> tuple[str, ...]:
     """Return the names of the rows that have hidden cells, or may have some."""
-    rows = np.flatnonzero(np.isin(batch.row_id, hidden.row_id))
-    return tuple(ids.take(pa.array(rows)).cast(pa.string()).to_pylist())
+    return tuple(
+        ids.filter(pa.array(np.isin(batch.row_id, hidden.row_id))).cast(pa.string()).to_pylist()
+    )
 
 
 def _global_rows(q: FeatureGlobal) -> list[Parameter]:

@@ -28,17 +28,12 @@ def flow_run_id() -> str:
     return "" if run is None else str(run.flow_run.id)
 
 
-def in_flow_run() -> bool:
-    """Whether this code runs inside a Prefect flow run."""
-    return bool(flow_run_id())
-
-
 def page(reports: str | None) -> list[Any]:
     """Return what shows a run on the page of this flow run, and nothing outside of one.
 
     ``reports`` is the address under which a browser finds the target.
     """
-    if not in_flow_run():
+    if not flow_run_id():
         return []
     from flows.prefect.recorder import Recorder
 

@@ -29,7 +29,7 @@ from flows.escape import escaped
 from flows.events import Events
 from flows.faults import InputError, Interrupted, RunError, first_line
 from flows.fit.job import ClusterLost
-from flows.prefect import in_flow_run, lost, unanswered
+from flows.prefect import flow_run_id, lost, unanswered
 from flows.prefect.recorder import CancelledOnPage
 from flows.records.lock import RunBusy
 from flows.settings.load import validated
@@ -97,7 +97,7 @@ class PipelineFlow(Flow[..., Any]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the pipeline."""
-        if not (in_flow_run() or PREFECT_API_URL.value()):
+        if not (flow_run_id() or PREFECT_API_URL.value()):
             return self.fn(**self.validate_parameters(get_call_parameters(self.fn, args, kwargs)))
         body = _Body()
         token = _body.set(body)
@@ -139,11 +139,11 @@ def flow(function: Callable[..., Any]) -> PipelineFlow:
             body = _body.get()
             run = function if body is None else partial(body.run, function)
             outcome = run(*args, **kwargs)
-            if not in_flow_run():
+            if not flow_run_id():
                 return outcome
             return Completed(message=escaped(outcome["headline"]), data=outcome)
         except (Interrupted, RunBusy) as error:
-            if not in_flow_run():
+            if not flow_run_id():
                 raise
             cancelled = isinstance(error, RunBusy) or isinstance(error.__cause__, CancelledOnPage)
             return (Cancelled if cancelled else Crashed)(message=escaped(str(error)))

@@ -35,7 +35,7 @@ class Deployment(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = Field(min_length=1, max_length=80)
+    name: str = Field(min_length=1, max_length=80, pattern="^[^/%&<>]+$")  # as Prefect has it
     pipeline: str
     source: storage.Sources
     target: str

@@ -138,7 +138,7 @@ def rows_of(
     single = [f.name for f in schema if not pa.types.is_nested(f.type)]
     if by:
         require_column(column, single, name, schema.names)
-    wanted = [c.strip() for c in columns.split(",")] if columns else schema.names
+    wanted = schema.names if not columns else [*dict.fromkeys(map(str.strip, columns.split(",")))]
     for wanted_column in wanted:
         require_column(wanted_column, schema.names, name)
     holds = [(c, pc.field(c) == value) for c, value in having.items()]

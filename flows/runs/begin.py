@@ -93,6 +93,7 @@ def begin_score(
 ) -> Iterator[Run]:
     """Yield a run that applies a finished one to new data."""
     require_memory()
+    refuse_missing(source)
     refuse_secrets(fitted, *storage.given(source), target, compute)
     with reached(compute.s3), one_thread(), ExitStack() as ends:
         fitted_paths, record = open_run(fitted)

@@ -13,7 +13,15 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from flows.faults import Fault, InputError, did_you_mean, refuse_missing, shown, unclosed
-from flows.settings.base import FIRST, GROUPS, ComputeSettings, RunSettings, grouped, in_order
+from flows.settings.base import (
+    FIRST,
+    GROUPS,
+    ComputeSettings,
+    RunSettings,
+    S3Access,
+    grouped,
+    in_order,
+)
 
 log = logging.getLogger("vbflows.pipeline")
 M = TypeVar("M", bound=BaseModel)
@@ -64,21 +72,21 @@ def load(settings: type[M], config: str | None, assignments: list[str], **given:
     texts: dict[str, str] = {}
     if config is not None:
         values.update(_read_config(config))
+    option = "--s3" if settings is S3Access else "--set"
     for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        if key.strip() in texts:
-            log.warning("--set %s is given more than once: the last counts", key.strip())
+        name, equals, text = assignment.partition("=")
+        key = name.strip()
+        if key in texts:
+            log.warning("%s %s is given more than once: the last counts", option, key)
         if not equals:
             raise InputError.of(
-                "--set",
+                option,
                 "NAME=VALUE",
                 shown(assignment),
-                remedy=f"write --set {key.strip() or 'NAME'}=VALUE",
+                remedy=f"write {option} {key or 'NAME'}=VALUE",
             )
-        values[key.strip()] = ""
-        if text.strip():
-            values[key.strip()] = _value(assignment, text, _takes_text(settings, key.strip()))
-        texts[key.strip()] = text.strip()
+        values[key] = _value(assignment, text, _takes_text(settings, key)) if text.strip() else ""
+        texts[key] = text.strip()
     options = {key: value for key, value in given.items() if value is not None}
     if isinstance(values.get("columns"), dict) and "columns" in options:
         options["columns"] = {**values["columns"], **options["columns"]}
@@ -204,16 +212,15 @@ def _fault(settings: type[BaseModel], problem: Any) -> Fault:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         meant = did_you_mean(name[:80], settings.model_fields)
-        remedy: str | None = meant or f"known are: {', '.join(sorted(settings.model_fields))}"
+        remedy = meant or f"known are: {', '.join(sorted(settings.model_fields))}"
         if issubclass(settings, RunSettings):
             meant = _of_another(name) or meant
-            owner = _pipeline_of(settings)
-            remedy = f"{f'{meant} ' if meant else ''}vbflows {owner} --help-all lists its settings"
-        return Fault("settings", "a known setting", name[:80], name, remedy=remedy)
+            remedy = f"{meant or ''} vbflows {_pipeline_of(settings)} --help-all lists its settings"
+        return Fault("settings", "a known setting", name[:80], name, remedy=remedy.strip())
     if problem["type"] == "value_error":
         return Fault("settings", "", problem["msg"].removeprefix("Value error, "))
-    found, remedy = shown(problem["input"]), _remedy(settings, problem)
-    return Fault("settings", expected_in_words(problem), found, name, remedy=remedy)
+    found, meant = shown(problem["input"]), _remedy(settings, problem)
+    return Fault("settings", expected_in_words(problem), found, name or None, remedy=meant)
 
 
 def _of_another(name: str) -> str:
@@ -250,8 +257,8 @@ def expected_in_words(problem: Any) -> str:
     if kind == "literal_error":
         return str(context["expected"])
     if kind == "string_pattern_mismatch":
-        address = context["pattern"].startswith("^https?")
-        return "an address such as https://host/path" if address else "text in one line, no tabs"
+        pattern = context["pattern"]
+        return next(words for begin, words in _PATTERNS.items() if pattern.startswith(begin))
     for words, kinds in _IN_WORDS.items():
         if kind in kinds:
             return words
@@ -259,6 +266,12 @@ def expected_in_words(problem: Any) -> str:
     return message[:1].lower() + message[1:]
 
 
+_PATTERNS = {
+    "^https?": "an address such as https://host/path",
+    "^[^/": "text without any of / % & < >",
+    "": "text in one line, no tabs",
+}
+"""What a text should be, by the beginning of the pattern that it does not match."""
 _BOUND_IN_WORDS = {
     "greater_than": "greater than",
     "greater_than_equal": "of at least",
@@ -284,7 +297,8 @@ _IN_WORDS = {
 
 def _remedy(settings: type[BaseModel], problem: Any) -> str | None:
     """Say what was probably meant by a value that is not taken."""
-    value, field = problem["input"], settings.model_fields.get(str(problem["loc"][0]))
+    value, name = problem["input"], str(next(iter(problem["loc"]), ""))
+    field = settings.model_fields.get(name)
     if not isinstance(value, str) or field is None:
         return None
     if problem["type"] == "literal_error":

@@ -202,6 +202,17 @@ def test_what_is_not_there_or_cannot_be_is_wrong_input(
     assert os.listdir(tmp_path) == ["file"]
 
 
+def test_an_option_of_s3_without_a_value_is_called_by_its_name(tmp_path, capsys):
+    code, _, err = run(capsys, "--s3", "endpoint_url", "runs", tmp_path)
+    assert (code, "write --s3 endpoint_url=VALUE" in err) == (2, True)
+
+
+def test_a_demo_that_cannot_be_written_is_wrong_input(tmp_path, capsys):
+    (tmp_path / "file").write_bytes(b"")
+    code, _, err = run(capsys, "demo", tmp_path / "file")
+    assert (code, "TARGET: cannot write" in err) == (2, True)
+
+
 def test_faults_are_one_json_object_with_json(simulated, tmp_path, capsys):
     table = pq.read_table(simulated)
     wrong = tmp_path / "wrong.parquet"

@@ -29,6 +29,7 @@ CASES = {
     "a deployment twice": whole({"deployments": [RIGHT, dict(RIGHT)]}),
     "no name": plan(name=None),
     "an empty name": plan(name=""),
+    "a name with a slash": plan(name="nightly/all"),
     "no pipeline of ours": plan(pipeline="words"),
     "no target": plan(target=None, traget="out"),
     "a number as target": plan(target=5),

@@ -17,6 +17,8 @@ from vbmodels.tables.columns import Rule
 from vbmodels.tables.levels import Levels, match_levels, numbers_of, rare_levels
 
 RARE = "(rare)"
+DIGITS = 6, 9, 12, 17
+"""Of the ends of classes of numbers: the fewest that set them apart."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,9 @@ def classes_of(values: FloatArray, cuts: Sequence[float]) -> pa.Array:
     >>> classes_of(np.array([1.0, 5.0, 9.0, np.nan]), [3.0, 7.0]).to_pylist()
     ['below 3', '3 to 7', '7 and above', None]
     """
-    ends = [f"{cut:.6g}" for cut in cuts]
+    ends = [
+        next(text for digits in DIGITS if float(text := f"{cut:.{digits}g}") == cut) for cut in cuts
+    ]
     inner = [f"{low} to {high}" for low, high in itertools.pairwise(ends)]
     names = np.array([f"below {ends[0]}", *inner, f"{ends[-1]} and above"])
     position = np.searchsorted(np.asarray(cuts), values, side="right")

@@ -10,6 +10,7 @@ import numpy as np
 
 from flows.faults import Fault, InputError, did_you_mean
 from flows.features.input.categories import (
+    DIGITS,
     RARE,
     Column,
     classes_of,
@@ -243,8 +244,12 @@ def _names_of_classes(cuts: Sequence[float]) -> list[str]:
 def cuts_of(values: FloatArray, bins: int) -> tuple[float, ...]:
     """Return where numbers are cut into classes of about as many each.
 
+    They have few digits, as far as these set the numbers apart.
+
     >>> cuts_of(np.arange(100.0), 4), cuts_of(np.array([1.0, 1.0, 1.0, 5.0]), 2)
     ((25.0, 50.0, 75.0), (5.0,))
+    >>> cuts_of(1.7e9 + np.arange(100.0), 2)
+    (1700000050.0,)
     """
     if not values.size or bins < 2:
         return ()
@@ -254,7 +259,12 @@ def cuts_of(values: FloatArray, bins: int) -> tuple[float, ...]:
     cuts = cuts[cuts > ordered[0]]
     if not cuts.size and ordered[-1] > ordered[0]:
         cuts = ordered[ordered > ordered[0]][:1]
-    return tuple(float(f"{cut:.6g}") for cut in cuts)
+    rounded = ([float(f"{cut:.{digits}g}") for cut in cuts] for digits in DIGITS)
+    return next(
+        tuple(ends)
+        for ends in rounded
+        if ends[-1:] <= [ordered[-1]] and all(a < b for a, b in pairwise([ordered[0], *ends]))
+    )
 
 
 def _refuse(reasons: Mapping[str, Reason]) -> None:

@@ -186,7 +186,7 @@ def format_of(url: str) -> tuple[str, str | None]:
 def _by_bytes(url: str, _version: str) -> str:
     """Return the format of a file by how it begins; that of Parquet where nothing says so."""
     with _opened(url, None) as stream:
-        data = bytes(stream.read(4096))
+        data = bytes(stream.read(4096)).removeprefix(b"\xef\xbb\xbf")  # the mark of UTF-8
     if url.lower().endswith(".json") or data.lstrip().startswith((b"[{", b"[\n")):
         return _ARRAY if data.lstrip().startswith(b"[") else ".jsonl"
     if url.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz", ".7z", ".rar")):

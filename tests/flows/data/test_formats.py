@@ -121,7 +121,7 @@ def test_lines_within_closed_quotes_are_one_cell(tmp_path, last):
 
 def test_a_file_without_a_telling_name_that_is_written_again_may_be_of_another_format(tmp_path):
     path = tmp_path / "x.json"
-    for content in (json.dumps(ROWS), LINES):
+    for content in (json.dumps(ROWS), LINES, f"\ufeff{json.dumps(ROWS)}"):
         path.write_text(content)
         assert storage.parquet_file(str(path)).metadata.num_rows == len(ROWS)
 

@@ -1,6 +1,7 @@
 """The features pipeline from files to tables, and what it says to bad input."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.catalogue import pipeline_named
-from flows.features.input.categories import encode, order_levels
+from flows.features.input.categories import classes_of, encode, order_levels
+from flows.features.input.columns import cuts_of
 from flows.features.settings import FeatureSettings
 from reproduce.ibp_images import matched_f1
 from tests.faults import pipelines
@@ -192,6 +194,13 @@ def test_a_date_that_is_left_out_is_not_asked_about(tmp_path, capsys):
     used = {one["name"]: one["used"] for one in found["columns"]}
     assert used["Timestamp"] == "left out: dates, not categories"
     assert "Timestamp" in refused(capsys, "check", "features", source, "--set", "bins=2")
+
+
+@pytest.mark.parametrize(("start", "width"), [(0.0, 1.0), (1.7e9, 3600.0), (1e6, 5.0), (1.0, 1e-9)])
+def test_classes_of_numbers_far_from_0_are_set_apart(start, width):
+    values = start + width * np.random.default_rng(1).random(200)
+    counts = Counter(classes_of(values, cuts_of(values, 4)).to_pylist())
+    assert (len(counts), min(counts.values()) > 40) == (4, True)
 
 
 def many(n, columns):

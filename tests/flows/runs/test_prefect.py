@@ -31,7 +31,7 @@ from flows.fit.holder import PartitionMemoryError
 from flows.fit.job import ClusterError, ClusterLost
 from flows.keywords.family import Keywords
 from flows.keywords.settings import KeywordSettings
-from flows.prefect import in_flow_run, page
+from flows.prefect import flow_run_id, page
 from flows.prefect.flow import PipelineFlow, flow, is_transient
 from flows.records.lock import RunBusy
 from flows.records.runs import RunRecord
@@ -325,7 +325,7 @@ def test_a_flow_is_a_plain_call_where_no_server_is_configured(source, tmp_path):
 
     class Seen:
         def on_event(self, event):
-            seen.append(in_flow_run())
+            seen.append(bool(flow_run_id()))
 
     settings = {"unit": "word", "keyword_rate": 0.2, "max_iter": 20}
     unset = temporary_settings(restore_defaults={PREFECT_API_URL})

@@ -187,6 +187,12 @@ def test_cells_of_several_values_or_none_are_written_in_csv(capsys):
     assert capsys.readouterr().out == 'a,b\n"x; y, z",\n,0.1\n'
 
 
+def test_a_column_that_is_named_twice_is_printed_once(three, capsys):
+    words = ("show", three[0], "keywords", "--csv", "--rows", "1", "--columns", "rank, words,rank")
+    heads, cells = run(capsys, *words)[1].splitlines()
+    assert (heads, cells.count(",")) == ("rank,words", 1)
+
+
 def test_no_rows_say_which_condition_none_holds_and_what_is_there(three, capsys):
     place, _ = three
     name = pq.read_table(open_run(str(place))[0].table("keywords"))["doc_id"][0].as_py()
