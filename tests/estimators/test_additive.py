@@ -83,6 +83,16 @@ def test_the_unit_of_the_target_and_of_weights_does_not_matter(unit):
     assert "R2 nan" in plain.summary(x[:1], y[:1])
 
 
+@pytest.mark.parametrize("values", [(1.0, 2.0), (-1.0, 1.0), (2.0, 1.0)])
+def test_a_pair_with_a_column_of_two_numbers_is_found_whatever_they_are(values):
+    rng = np.random.default_rng(0)
+    often, x = rng.random(900) < 0.85, rng.standard_normal(900)
+    y = np.where(often, 1.0, -1.0) * x + 0.3 * rng.standard_normal(900)
+    X = np.column_stack([np.where(often, *values[::-1]), x])
+    found = AdditiveRegressor(gaussian_process=False).fit(X[:600], y[:600])
+    assert found.score(X[600:], y[600:]) > 0.85
+
+
 def test_a_picture_of_no_column_is_refused(fitted):
     with pytest.raises(ValueError, match=r"column: expected one of area, .*, got 'x'"):
         fitted.plot(column="x")

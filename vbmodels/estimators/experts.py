@@ -178,18 +178,17 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
     @property
     def coefficients_(self) -> Any:
         """The additive part's coefficients by name."""
-        table = self._named_weights()
-        shared = table[table["expert"] == 0]
-        return shared.drop(columns=["expert", "role"]).reset_index(drop=True)
+        return self._named_weights(True, ("column",))
 
     @property
     def experts_(self) -> Any:
         """The experts' and gates' weights by name."""
-        table = self._named_weights()
-        return table[table["expert"] > 0].reset_index(drop=True)
+        return self._named_weights(False, ("expert", "role", "column"))
 
-    def _named_weights(self) -> Any:
+    def _named_weights(self, shared: bool, names: tuple[str, ...]) -> Any:
+        """Return the weights of the additive part, or of the experts, named by these columns."""
         lines = [name for column in self._encoded for name in column.names]
+        constant = [name for name, s in zip(lines, self.scale_, strict=True) if np.isinf(s)]
         parts: list[Any] = [self.posterior_]
         if isinstance(self.posterior_, SeveralPosterior):
             parts = list(self.posterior_.parts)
@@ -197,21 +196,13 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
             (label, weight)
             for label, part in zip(self.classes_[-len(parts) :], parts, strict=True)
             for weight in weights_of(part, names_of(part, lines, self._basis))
+            if (weight.expert == 0) == shared and weight.column not in constant
         ]
         weights = [weight for _, weight in labelled]
-        table = intervals(
-            {
-                "label": [label for label, _ in labelled],
-                "expert": [w.expert for w in weights],
-                "role": [w.role for w in weights],
-                "column": [w.column for w in weights],
-            },
-            [w.mean for w in weights],
-            [w.sd for w in weights],
-        )
-        constant = [name for name, s in zip(lines, self.scale_, strict=True) if np.isinf(s)]
-        table = table[~table["column"].isin(constant)]
-        return table.drop(columns="label") if len(parts) == 1 else table
+        named: dict[str, Any] = {name: [getattr(w, name) for w in weights] for name in names}
+        if len(parts) > 1:
+            named = {"label": [label for label, _ in labelled], **named}
+        return intervals(named, [w.mean for w in weights], [w.sd for w in weights])
 
     def _found(self) -> str:
         counts = ", ".join(
