@@ -41,7 +41,7 @@ from vbmodels.experts.additive.candidate import (
     climb,
     first_ascent,
 )
-from vbmodels.experts.additive.held_out import best_form
+from vbmodels.experts.additive.held_out import FORMS
 from vbmodels.experts.additive.newton import DesignSummary, Fits, FitSums, fits_together
 from vbmodels.experts.additive.posterior import AdditivePosterior, Part
 from vbmodels.experts.additive.prior_choice import Choice, choose
@@ -243,7 +243,7 @@ class AdditiveExperts(WithoutLocals):
             float(value[1]) if curves else None,
             gain,
             error,
-            best_form([alone if self.tau is None else -np.inf, *value]),
+            FORMS[int(np.argmax([alone if self.tau is None else -np.inf, *value]))],
             tuple(one for path in processes for one in (path.taus, path.left_out / rows)),
         )
         return found, tuple(path.best for path in (lines, *processes)), curves
