@@ -171,7 +171,7 @@ def _write_part(
     rows = storage.read_table(paths.table("rows", index))
     tested = pc.or_(rows["held_out"], pc.is_valid(rows["without_it"]))
     keys, units = read_units(paths, index)
-    unit = pa.chunked_array([pa.array(units.number_of(keys.cells))])
+    unit = pa.chunked_array([pa.array(units.number_of(keys.cells, keys.names))])
     numbers = [*ends.T, *(column for values in by_model.values() for column in values.T)]
     arrays = [array.filter(tested) for array in (rows["id"], rows["label"], unit)]
     arrays += [pa.array(np.ascontiguousarray(values)) for values in numbers]
@@ -280,7 +280,7 @@ def _fit_without(
         keys, units = read_units(paths, index)
         raw, _ = raw_of(table, forms.encoding.kinds)
         out = units.held_out(keys, fold)
-        batches.append(forms.batch(table, raw, units.number_of(keys.cells), ~out))
+        batches.append(forms.batch(table, raw, units.number_of(keys.cells, keys.names), ~out))
         tested.append(out)
     q = drive(
         model,

@@ -42,6 +42,7 @@ from vbmodels.experts.forms import (
 )
 from vbmodels.experts.options import RARE_BELOW, ExpertTuning, refusal
 from vbmodels.experts.posterior import unweighted
+from vbmodels.experts.shared_rows import units_of
 from vbmodels.experts.terms.step_rows import TargetRows
 from vbmodels.tables.frames import like
 
@@ -154,6 +155,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         t: FloatArray = np.where(code == 1, 1.0, -1.0)
         raw, keys = self._kept(raw)
         X, sums = self._designed(raw, t)
+        units, copied = units_of(keys, code)
         self._basis, copies = None, 1.0
         if self.inference == "additive":
             copies = self._based(
@@ -161,10 +163,11 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
                 (X, keys, sums),
                 RowLabels(code, len(self.classes_)),
                 partial(landmarks_for, has_process(self), False, *X.shape),
+                copied,
             )
         self._class_weight = self._class_weights(y)
         weight = share * self._class_weight[code] / copies
-        batches: list[Any] = self._partitions(X, t, keys, weight)
+        batches: list[Any] = self._partitions(X, t, units, weight)
         if self.inference == "additive":
             batches = [replace(rows, copies=copies) for rows in batches]
         if several:
@@ -469,14 +472,16 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
         if np.ptp(y) == 0.0 or self.sd_ == 0.0:
             raise ValueError(f"expected a target with several values, got {y[0]:g} in every row")
         y = (y - self.mean_) / self.sd_
+        units, copied = units_of(keys, y)
         copies = self._based(
             raw,
             (X, keys, sums),
             RowLabels(np.zeros(len(y), np.int64), 1, y),
             partial(landmarks_for, self.gaussian_process, True, *X.shape),
+            copied,
         )
         rows = [
-            replace(part, copies=copies) for part in self._partitions(X, t, keys, weight / copies)
+            replace(part, copies=copies) for part in self._partitions(X, t, units, weight / copies)
         ]
         cut = np.array_split(y, len(rows))
         batches = [TargetRows(part, target) for part, target in zip(rows, cut, strict=True)]

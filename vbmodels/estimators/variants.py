@@ -96,9 +96,8 @@ def read_array(X: Any, ref: Any, case: Any) -> GivenCounts:
         ref = np.where(reads.any(axis=1), reads.argmax(axis=1), -1)
     if counts.size and counts.max() > _MOST_READS:
         raise ValueError(f"expected at most {_MOST_READS} reads of a base, got {counts.max()}")
-    names = range(len(counts))
     data = Counts(counts.astype(np.int32), _references(ref, len(counts)), case)
-    return GivenCounts(data, ("",) * len(counts), tuple(names), None)
+    return GivenCounts(data, ("",) * len(counts), tuple(range(len(counts))), None)
 
 
 def read_table(table: Any, case: str, control: str | None) -> GivenCounts:
