@@ -21,9 +21,8 @@ from reproduce.ibp_images import base_images, matched_f1, simulate_images
 from reproduce.ibp_laplace import LaplaceGibbs
 from reproduce.page import NOT_SAID, Page, canvas, number, published, table
 from vbmodels.core.fit import fit
-from vbmodels.features.forms import make
+from vbmodels.features.forms import best_of, make
 from vbmodels.features.ibp.model import PolyaGammaIBP, second_moments, tilt_square, with_one
-from vbmodels.features.ibp.predict import weights_of_held
 from vbmodels.features.moment_kernels import packed_moments
 from vbmodels.features.options import FeatureOptions
 from vbmodels.features.table import FeatureBatch, feature_batch
@@ -69,7 +68,7 @@ def variational(seed: int, rows: int) -> Found:
     )
     seconds = time.process_time() - begin
     on = in_use(nu > 0.5)
-    q = weights_of_held(done.q)
+    q = best_of(done.q)
     mean = with_one(nu) @ q.mean.T
     sd = np.sqrt(tilt_square(packed_moments(with_one(nu)), second_moments(q)) - mean**2)
     nodes, weight = np.polynomial.hermite_e.hermegauss(20)

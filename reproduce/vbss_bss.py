@@ -28,11 +28,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, gammaincc, gammainccinv, log_expit, logit
 
+from reproduce.keyword_documents import textrank
 from reproduce.polya_gamma import draw_polya_gamma
 from reproduce.vbss_gibbs import Sampled
 from vbmodels.core.draws import Schedule
 from vbmodels.core.state import BoolArray, FloatArray
-from vbmodels.keywords.graph import textrank
 
 MOST_LOG_VARIANCE = 20.0
 MOVES = 4

@@ -20,11 +20,10 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.keywords import features
 from flows.keywords.input.documents import prepare
-from reproduce.keyword_documents import fit_documents, ss, take_documents
+from reproduce.keyword_documents import fit_documents, ss, take_documents, textrank
 from reproduce.vbss_as_printed import PrintedVBSS
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
-from vbmodels.keywords.graph import textrank
 from vbmodels.keywords.units import KeywordBatch
 from vbmodels.keywords.vbss.model import VBSS
 from vbmodels.text.words import TextOptions

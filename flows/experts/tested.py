@@ -172,7 +172,7 @@ def _write_part(
     keys, units = read_units(paths, index)
     # With folds a row that weighs nothing, and that no fold has, is held out and not tested.
     tested = pc.is_valid(rows["without_it"]) if units.folds.size else rows["held_out"]
-    unit = pa.chunked_array([pa.array(units.number_of(keys.cells))])
+    unit = pa.chunked_array([pa.array(units.number_of(keys.cells, keys.names))])
     numbers = [*ends.T, *(column for values in by_model.values() for column in values.T)]
     arrays = [array.filter(tested) for array in (rows["id"], rows["label"], unit)]
     arrays += [pa.array(np.ascontiguousarray(values)) for values in numbers]
@@ -281,7 +281,7 @@ def _fit_without(
         keys, units = read_units(paths, index)
         raw, _ = raw_of(table, forms.encoding.kinds)
         out = units.held_out(keys, fold)
-        batches.append(forms.batch(table, raw, units.number_of(keys.cells), ~out))
+        batches.append(forms.batch(table, raw, units.number_of(keys.cells, keys.names), ~out))
         tested.append(out)
     q = drive(
         model,

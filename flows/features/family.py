@@ -28,7 +28,7 @@ from flows.tables.roles import ID
 from vbmodels.features import forms
 from vbmodels.features.ibp.model import FeatureGlobal
 from vbmodels.features.imputation.predict import HiddenCells, together
-from vbmodels.features.patterns import count_patterns
+from vbmodels.features.patterns import Patterns, merge_patterns
 from vbmodels.features.table import FeatureBatch
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class FeaturesFamily(ReadsColumns, Family):
         hidden = forms.scored_cells(model, q, batch, local)
         return FeatureSummary(
             rows=batch.n_rows,
-            patterns=count_patterns(findings.features > 0.5, count),
+            patterns=merge_patterns([Patterns(findings.features > 0.5, count)]),
             imputed=len(findings.rows),
             meaning=meaning_sums(
                 findings.features,

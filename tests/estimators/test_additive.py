@@ -83,6 +83,41 @@ def test_the_unit_of_the_target_and_of_weights_does_not_matter(unit):
     assert "R2 nan" in plain.summary(x[:1], y[:1])
 
 
+GRID = np.array([(i, j) for i in range(5) for j in range(5)], float)
+
+
+@pytest.mark.parametrize(
+    ("cells", "effect", "explained"),
+    [
+        (np.repeat([[0.0], [1.0]], 150, 0), lambda c: c[:, 0], 0.1),
+        (np.repeat([(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)], 75, 0),
+         lambda c: 2.0 * (c[:, 0] != c[:, 1]), 0.4),
+        (np.repeat(GRID, 20, 0), lambda c: np.sin(c[:, 0]) + 0.5 * c[:, 1], 0.4),
+    ],
+)  # fmt: skip
+def test_many_rows_of_each_combination_of_cells_are_no_copies(cells, effect, explained):
+    rng = np.random.default_rng(1)
+    y, new = (effect(cells) + rng.standard_normal(len(cells)) for _ in range(2))
+    found = AdditiveRegressor(random_state=0).fit(cells, y)
+    mean, sd = found.predict(cells, return_std=True)
+    assert 1.0 - np.var(new - mean) / np.var(new) > explained
+    assert found.noise_sd_ == pytest.approx(1.0, abs=0.12)
+    assert 0.9 < np.mean(np.abs(new - mean) < 1.96 * sd) < 0.98
+    order = rng.permutation(len(cells))
+    again = AdditiveRegressor(random_state=0).fit(cells[order], y[order])
+    assert_allclose(again.predict(cells), mean, rtol=1e-6)
+
+
+@pytest.mark.parametrize("values", [(1.0, 2.0), (-1.0, 1.0), (2.0, 1.0)])
+def test_a_pair_with_a_column_of_two_numbers_is_found_whatever_they_are(values):
+    rng = np.random.default_rng(0)
+    often, x = rng.random(900) < 0.85, rng.standard_normal(900)
+    y = np.where(often, 1.0, -1.0) * x + 0.3 * rng.standard_normal(900)
+    X = np.column_stack([np.where(often, *values[::-1]), x])
+    found = AdditiveRegressor(gaussian_process=False).fit(X[:600], y[:600])
+    assert found.score(X[600:], y[600:]) > 0.85
+
+
 def test_a_picture_of_no_column_is_refused(fitted):
     with pytest.raises(ValueError, match=r"column: expected one of area, .*, got 'x'"):
         fitted.plot(column="x")

@@ -115,7 +115,7 @@ def test_where_the_control_has_no_reads_the_case_alone_is_tested(few_reads):
     ]  # fmt: skip
     counts[:, 2:] = 0
     with pytest.warns(UserWarning, match="no reads at 60 of 60"):
-        tester = VariantTester().fit(counts, **of)
+        tester = VariantTester(e_bh=True).fit(counts, **of)
     assert tester.n_iter_ < 150
     assert np.unique(tester.test()["pos"][tester.test()["called"]]).tolist() == [7, 40, 50]
     assert (tester.substitutions_["batch_factor_q025"] < 0.2).all()
@@ -130,6 +130,33 @@ def test_a_case_without_reads_and_a_case_of_names_are_refused(few_reads):
     for case in (["case", "case", "control", "control"], [2, 2, 0, 0], ["1", "1", "0", "0"]):
         with pytest.raises(ValueError, match="expected case as True and False"):
             VariantTester().fit(counts, ref=of["ref"], case=case)
+
+
+def test_locations_without_a_reference_base_are_refused(few_reads):
+    counts, of = few_reads
+    none = np.full(60, -1)
+    with pytest.raises(ValueError, match="expected A, C, G or T as ref, found none at 60"):
+        VariantTester().fit(counts, ref=none, case=of["case"])
+    found = VariantTester(tol=1e-2).fit(counts, **of)
+    with pytest.raises(ValueError, match="expected A, C, G or T as ref, found none at 60"):
+        found.score(counts, ref=none)
+
+
+def test_contigs_may_be_numbers_and_text_but_not_missing(few_reads):
+    counts, of = few_reads
+    rows = [
+        {"chrom": 1 if j < 30 else "X", "pos": j, "ref": "A", "replicate": r,
+         "sample": "case" if of["case"][r] else "control", **dict(zip("ACGT", reads, strict=True))}
+        for j, each in enumerate(counts) for r, reads in enumerate(each)
+    ]  # fmt: skip
+    table = pd.DataFrame(rows)
+    found = VariantTester(tol=1e-2).fit(table).test()
+    assert found["chrom"].tolist() == [1] * 90 + ["X"] * 90
+    for name in ("chrom", "pos"):
+        gap = table.astype(object)
+        gap.loc[5, name] = None
+        with pytest.raises(ValueError, match=f"expected a {name} in row 5, found none"):
+            VariantTester().fit(gap)
 
 
 @pytest.mark.thorough

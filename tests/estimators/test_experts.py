@@ -55,6 +55,13 @@ def test_cells_that_overflow_are_refused():
         found.predict(np.array([[0.0, 1e120]]))
 
 
+def test_labels_by_whether_two_columns_of_two_values_differ_are_predicted():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2, (600, 2)).astype(float)
+    y = (rng.random(600) < np.where(x[:, 0] != x[:, 1], 0.9, 0.1)).astype(int)
+    assert MixtureOfExperts(random_state=0).fit(x, y).score(x, y) > 0.85
+
+
 # Scores.
 
 

@@ -87,6 +87,17 @@ def test_experts_have_the_rows_of_the_command():
     assert set(several.coefficients_["label"]) == {"a", "b", "c"}
 
 
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_weights_need_no_pandas(monkeypatch, library):
+    X, y = rows(200)
+    found = MixtureOfExperts(2, inference="cavi", random_state=0).fit(X[["age", "by"]], y)
+    both = len(found.coefficients_), len(found.experts_)
+    monkeypatch.setattr(base, "find_spec", lambda name: name if name == library else None)
+    assert type(found.coefficients_).__module__.startswith(library)
+    assert (len(found.coefficients_), len(found.experts_)) == both
+    assert "Experts: 2" in found.summary()
+
+
 def test_features_have_tables_with_names_a_text_and_a_picture():
     rng = np.random.default_rng(0)
     has = rng.random((300, 1)) < 0.4

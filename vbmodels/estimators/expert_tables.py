@@ -96,10 +96,12 @@ class ExpertTable(TableEstimator):
         design: tuple[FloatArray, IntArray, ColumnSums],
         labels: RowLabels,
         landmarks: Callable[[float], int],
+        copied: bool,
     ) -> float:
         """Keep the knots of the additive form; return how many times the whole table repeats.
 
-        ``landmarks`` is how many a Gaussian process has for so many repeats.
+        ``landmarks`` is how many a Gaussian process has for so many repeats. Rows that are not
+        ``copied`` are no repeats of others with the same cells.
         """
         X, keys, sums = design
         if not self.standardise:
@@ -107,6 +109,7 @@ class ExpertTable(TableEstimator):
         gaps = np.isnan(encoded(raw, self._encoded, filled=False))
         cells = np.where(gaps, np.nan, X) if gaps.any() else X
         sample = RowSample.of(cells, keys, labels.code, labels.n_classes, labels.numbers)
+        repeats = sample.repeats if copied else 1.0
         self._basis: Basis | None = basis_of(
             sample,
             (self.centre_, self.scale_),
@@ -114,19 +117,19 @@ class ExpertTable(TableEstimator):
             self._sparse,
             FURTHEST if self.standardise else np.inf,
             encoded(np.full((1, raw.shape[1]), np.nan), self._encoded)[0],
-            landmarks(sample.repeats),
+            landmarks(repeats),
             blocks_of(self._encoded),
             labels.numbers is not None,
         )
-        return sample.repeats
+        return repeats
 
     def _partitions(
-        self, X: FloatArray, t: FloatArray, keys: IntArray, weight: FloatArray
+        self, X: FloatArray, t: FloatArray, units: IntArray, weight: FloatArray
     ) -> list[Any]:
-        """Return rows [N, D] as partitions."""
+        """Return rows [N, D] as partitions; those of a unit [N] are held out together."""
         key = np.arange(len(t))
         parts = np.array_split(key, min(self.n_partitions, len(t)))
-        return [self._rows(X[p], t[p], key[p], weight[p], keys[p]) for p in parts]
+        return [self._rows(X[p], t[p], key[p], weight[p], units[p]) for p in parts]
 
     def _unlabelled(self, X: Any) -> Any:
         check_is_fitted(self)

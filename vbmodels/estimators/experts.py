@@ -42,6 +42,7 @@ from vbmodels.experts.forms import (
 )
 from vbmodels.experts.options import RARE_BELOW, ExpertTuning, refusal
 from vbmodels.experts.posterior import unweighted
+from vbmodels.experts.shared_rows import units_of
 from vbmodels.experts.terms.step_rows import TargetRows
 from vbmodels.tables.frames import like
 
@@ -154,6 +155,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         t: FloatArray = np.where(code == 1, 1.0, -1.0)
         raw, keys = self._kept(raw)
         X, sums = self._designed(raw, t)
+        units, copied = units_of(keys, code)
         self._basis, copies = None, 1.0
         if self.inference == "additive":
             copies = self._based(
@@ -161,10 +163,11 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
                 (X, keys, sums),
                 RowLabels(code, len(self.classes_)),
                 partial(landmarks_for, has_process(self), False, *X.shape),
+                copied,
             )
         self._class_weight = self._class_weights(y)
         weight = share * self._class_weight[code] / copies
-        batches: list[Any] = self._partitions(X, t, keys, weight)
+        batches: list[Any] = self._partitions(X, t, units, weight)
         if self.inference == "additive":
             batches = [replace(rows, copies=copies) for rows in batches]
         if several:
@@ -178,18 +181,17 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
     @property
     def coefficients_(self) -> Any:
         """The additive part's coefficients by name."""
-        table = self._named_weights()
-        shared = table[table["expert"] == 0]
-        return shared.drop(columns=["expert", "role"]).reset_index(drop=True)
+        return self._named_weights(True, ("column",))
 
     @property
     def experts_(self) -> Any:
         """The experts' and gates' weights by name."""
-        table = self._named_weights()
-        return table[table["expert"] > 0].reset_index(drop=True)
+        return self._named_weights(False, ("expert", "role", "column"))
 
-    def _named_weights(self) -> Any:
+    def _named_weights(self, shared: bool, names: tuple[str, ...]) -> Any:
+        """Return the weights of the additive part, or of the experts, named by these columns."""
         lines = [name for column in self._encoded for name in column.names]
+        constant = [name for name, s in zip(lines, self.scale_, strict=True) if np.isinf(s)]
         parts: list[Any] = [self.posterior_]
         if isinstance(self.posterior_, SeveralPosterior):
             parts = list(self.posterior_.parts)
@@ -197,21 +199,13 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
             (label, weight)
             for label, part in zip(self.classes_[-len(parts) :], parts, strict=True)
             for weight in weights_of(part, names_of(part, lines, self._basis))
+            if (weight.expert == 0) == shared and weight.column not in constant
         ]
         weights = [weight for _, weight in labelled]
-        table = intervals(
-            {
-                "label": [label for label, _ in labelled],
-                "expert": [w.expert for w in weights],
-                "role": [w.role for w in weights],
-                "column": [w.column for w in weights],
-            },
-            [w.mean for w in weights],
-            [w.sd for w in weights],
-        )
-        constant = [name for name, s in zip(lines, self.scale_, strict=True) if np.isinf(s)]
-        table = table[~table["column"].isin(constant)]
-        return table.drop(columns="label") if len(parts) == 1 else table
+        named: dict[str, Any] = {name: [getattr(w, name) for w in weights] for name in names}
+        if len(parts) > 1:
+            named = {"label": [label for label, _ in labelled], **named}
+        return intervals(named, [w.mean for w in weights], [w.sd for w in weights])
 
     def _found(self) -> str:
         counts = ", ".join(
@@ -478,14 +472,16 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
         if np.ptp(y) == 0.0 or self.sd_ == 0.0:
             raise ValueError(f"expected a target with several values, got {y[0]:g} in every row")
         y = (y - self.mean_) / self.sd_
+        units, copied = units_of(keys, y)
         copies = self._based(
             raw,
             (X, keys, sums),
             RowLabels(np.zeros(len(y), np.int64), 1, y),
             partial(landmarks_for, self.gaussian_process, True, *X.shape),
+            copied,
         )
         rows = [
-            replace(part, copies=copies) for part in self._partitions(X, t, keys, weight / copies)
+            replace(part, copies=copies) for part in self._partitions(X, t, units, weight / copies)
         ]
         cut = np.array_split(y, len(rows))
         batches = [TargetRows(part, target) for part, target in zip(rows, cut, strict=True)]

@@ -96,9 +96,8 @@ def read_array(X: Any, ref: Any, case: Any) -> GivenCounts:
         ref = np.where(reads.any(axis=1), reads.argmax(axis=1), -1)
     if counts.size and counts.max() > _MOST_READS:
         raise ValueError(f"expected at most {_MOST_READS} reads of a base, got {counts.max()}")
-    names = range(len(counts))
     data = Counts(counts.astype(np.int32), _references(ref, len(counts)), case)
-    return GivenCounts(data, ("",) * len(counts), tuple(names), None)
+    return GivenCounts(data, ("",) * len(counts), tuple(range(len(counts))), None)
 
 
 def read_table(table: Any, case: str, control: str | None) -> GivenCounts:
@@ -120,6 +119,9 @@ def read_table(table: Any, case: str, control: str | None) -> GivenCounts:
     if missing:
         raise ValueError(f"expected the columns {', '.join(missing)}, found none of that name")
     cells = {name: cells_of(table, name) for name in KEYS}
+    for name in ("chrom", "pos"):
+        if None in cells[name]:
+            raise ValueError(f"expected a {name} in row {cells[name].index(None)}, found none")
     reads = numbers_of(table, list(BASES))
     wrong = ~((reads >= 0) & (reads <= _MOST_READS) & (reads == np.floor(reads)))
     if wrong.any():
@@ -135,8 +137,8 @@ def read_table(table: Any, case: str, control: str | None) -> GivenCounts:
             f"expected the samples {' and '.join(wanted)}, found "
             f"{', '.join(sorted(map(str, set(cells['sample'])))) or 'no row'}"
         )
-    places = sorted({(cells["chrom"][i], cells["pos"][i]) for i in rows})
-    columns = sorted({(cells["sample"][i], cells["replicate"][i]) for i in rows})
+    places = sorted({(cells["chrom"][i], cells["pos"][i]) for i in rows}, key=_order)
+    columns = sorted({(cells["sample"][i], cells["replicate"][i]) for i in rows}, key=_order)
     number_of = {location: j for j, location in enumerate(places)}
     column = {name: r for r, name in enumerate(columns)}
     counts = np.zeros((len(places), len(columns), 4), np.int32)
@@ -160,6 +162,11 @@ def read_table(table: Any, case: str, control: str | None) -> GivenCounts:
     of_case = np.array([sample == case for sample, _ in columns])
     chrom, pos = zip(*places, strict=True)
     return GivenCounts(Counts(counts, _references(ref, len(ref)), of_case), chrom, pos, table)
+
+
+def _order(cells: tuple[Any, ...]) -> list[tuple[str, Any]]:
+    """Return what cells are sorted by: text and numbers, as of contigs 1 and X, do not compare."""
+    return [(type(cell).__name__, cell) for cell in cells]
 
 
 def _references(ref: Any, size: int) -> Any:
@@ -429,6 +436,8 @@ class VariantTester(CallOptions, LoopEstimator):
         counts = data.counts
         if not counts.counts[:, counts.case].any():
             raise ValueError(f"expected reads of the case, found none at {len(counts)} locations")
+        if (counts.ref < 0).all():
+            raise ValueError(f"expected A, C, G or T as ref, found none at {len(counts)} locations")
         without = int((~counts.counts[:, ~counts.case].any(axis=(1, 2))).sum())
         if without and not counts.case.all():
             warnings.warn(

@@ -39,7 +39,7 @@ class Rows(State, kind="experts.Rows"):
     key
         A number of each row's own, from its id; [N].
     group
-        A number from each row's cells, which decides its fold, so that copies of a row are not
+        A number of each row's unit, which decides its fold, so that copies of a row are not
         on both sides of a hold-out; [N].
     dense
         [N, p]; None where the rows are sparse.

@@ -84,6 +84,34 @@ def are_copies(cell: IntArray, label: FloatArray) -> bool:
     return alike >= SAME_LABEL * pairs and cell.size <= MOST_OF_ONE * whole * count.size
 
 
+def are_crowded(cell: IntArray) -> bool:
+    """Whether many rows have each combination of cells.
+
+    Unless they are copies, each is then held out by itself: of a column of two values, what one
+    does to the label could else be seen in no part of the rows that lacks it.
+
+    >>> are_crowded(np.repeat([0, 1], 3)), are_crowded(np.repeat([0, 1], 2))
+    (True, False)
+    """
+    return cell.size > MOST_OF_ONE * np.unique(cell).size
+
+
+def units_of(cell: IntArray, label: FloatArray | IntArray) -> tuple[IntArray, bool]:
+    """Return the number of what each row is held out with, [N], and whether rows have copies.
+
+    That is the number of its cells or, in a crowd, its place among rows sorted by these and label.
+
+    >>> units_of(np.repeat([5, 3], [3, 4]), np.arange(7.0))
+    (array([4, 5, 6, 0, 1, 2, 3]), False)
+    """
+    copies = are_copies(np.unique(cell, return_inverse=True)[1], np.asarray(label, float))
+    if copies or not are_crowded(cell):
+        return cell, copies
+    units = np.empty(cell.size, np.int64)
+    units[np.lexsort((label, cell))] = np.arange(cell.size)
+    return units, False
+
+
 def design_effect(unit: IntArray, label: FloatArray, numeric: bool) -> float:
     """Return 1 + (m - 1) r, with units of m rows and r the intraclass correlation of labels.
 

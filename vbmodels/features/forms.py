@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.features.draw_kernels import row_keys
 from vbmodels.features.ibp.model import FeatureGlobal, FeatureLocal, PolyaGammaIBP
-from vbmodels.features.ibp.predict import impute_sampled, missing_cells, weights_of_held
+from vbmodels.features.ibp.predict import HeldGlobal, impute_sampled, missing_cells
 from vbmodels.features.imputation.model import CompletedGlobal, CompletedIBP
 from vbmodels.features.imputation.predict import HiddenCells, filled, hidden_cells
 from vbmodels.features.imputation.states import Completion
@@ -137,12 +137,9 @@ def best_of(q: Any) -> FeatureGlobal:
         if q.fit is None:
             raise UnfinishedFit("max_iter ended the fit while its chains were drawing: raise it")
         return q.fit.q
-    try:
-        return weights_of_held(q)
-    except TypeError as error:
-        raise UnfinishedFit(
-            "max_iter ended the fit before its features were found: raise max_iter"
-        ) from error
+    if not isinstance(q, HeldGlobal):
+        raise UnfinishedFit("max_iter ended the fit before its features were found: raise max_iter")
+    return q.inner
 
 
 def apply(model: Any, q: Any, batch: FeatureBatch, settings: FeatureOptions) -> RowFindings:

@@ -103,13 +103,8 @@ class Patterns(State, kind="features.Patterns"):
     counts: FloatArray
 
 
-def count_patterns(z: BoolArray, count: FloatArray) -> Patterns:
-    """Count the patterns of rows [N, F], each as often as it counts [N]."""
-    return merge_patterns([Patterns(z, count)])
-
-
 def merge_patterns(parts: Sequence[Patterns]) -> Patterns:
-    """Add the counts of partitions."""
+    """Add the counts of partitions, or of rows [N, F], each with what it counts."""
     stacked = np.concatenate([p.patterns for p in parts])
     found, back = np.unique(stacked, axis=0, return_inverse=True)
     counts = np.concatenate([p.counts for p in parts])

@@ -72,7 +72,7 @@ def keep_wholes(rows, size, ends, by_phrase, first, beyond, phrase, start, end, 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def textrank(documents, offsets, row, col, count, edge_offsets, damping, out):
-    """Fill [W] with `graph.textrank` of some documents, by Cholesky's U'U = I - d Q.
+    """Fill [W] with TextRank, (1 - d) D^1/2 B^-1 D^-1/2 1, of documents, by Cholesky's U'U = B.
 
     Parameters
     ----------

@@ -314,8 +314,8 @@ def _graph_scores(
 ) -> tuple[FloatArray, FloatArray | float, FloatArray | float, FloatArray | float]:
     """Solve B [1/sqrt(D), e_j for the observed j] once for all four scores of a document.
 
-    TextRank as in `graph.textrank`; affinity with M = n (1 - d) B^-1; reach, the affinity
-    with n (1 - d) (I - d D^-1 A)^-1 = D^-1/2 M D^1/2, whose rows are n times the shares of
+    TextRank as in `document_kernels.textrank`; affinity with M = n (1 - d) B^-1; reach, the
+    affinity with n (1 - d) (I - d D^-1 A)^-1 = D^-1/2 M D^1/2, whose rows are n times the shares of
     the words that a walk from word i visits; the mean share of an observed word among the
     neighbours. M gives a frequent word more affinity to every other, reach does not.
     """

@@ -1,4 +1,4 @@
-"""The word graph of a document, and TextRank, which reads it.
+"""The word graph of a document.
 
 Vertices are a document's candidate words, in the order of their first occurrence; two
 words are joined when they stand at most ``window`` places apart in the sequence of
@@ -13,7 +13,6 @@ interrupt it.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.keywords.options import DAMPING, WINDOW
@@ -65,13 +64,9 @@ def cooccurrences(
 
 def normalised(a: FloatArray) -> FloatArray:
     """Return Q = D^-1/2 A D^-1/2 [n, n] (section 1.1); zero for an isolated word."""
-    root = _root_degree(a)
-    return a / np.multiply.outer(root, root)
-
-
-def _root_degree(a: FloatArray) -> FloatArray:
     degree = a.sum(axis=1)
-    return np.sqrt(np.where(degree > 0, degree, 1.0))
+    root = np.sqrt(np.where(degree > 0, degree, 1.0))
+    return a / np.multiply.outer(root, root)
 
 
 def system_matrix(a: FloatArray, damping: float = DAMPING) -> FloatArray:
@@ -88,16 +83,3 @@ def system_matrix(a: FloatArray, damping: float = DAMPING) -> FloatArray:
     b *= -damping
     b.flat[:: len(b) + 1] += 1.0
     return b
-
-
-def textrank(a: FloatArray, damping: float = DAMPING) -> FloatArray:
-    """Score words by TextRank [n]: theta = (1 - d) 1 + d G' theta with G = D^-1 A.
-
-    Since G' = D^1/2 Q D^-1/2, theta = (1 - d) D^1/2 B^-1 D^-1/2 1: exact, no iteration. An
-    isolated word scores 1 - d. Hu (2024), section 1.1.
-    """
-    if not len(a):
-        return np.zeros(0)
-    root = _root_degree(a)
-    solved = cho_solve(cho_factor(system_matrix(a, damping)), 1.0 / root)
-    return np.asarray((1.0 - damping) * root * solved)

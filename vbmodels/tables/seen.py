@@ -209,15 +209,10 @@ def sentinels_of(seen: Seen) -> dict[str, int]:
 def prints_of_range(low: int, high: int) -> int:
     """Return the sum of the digests of all whole numbers from one to another.
 
-    >>> prints_of_range(1, 2) == (print_of(1) + print_of(2)) & (2**64 - 1)
+    >>> prints_of_range(1, 2) == (prints_of_range(1, 1) + prints_of_range(2, 2)) & (2**64 - 1)
     True
     """
     return int(prints_of(np.arange(low, high + 1, dtype=np.int64)))
-
-
-def print_of(value: int) -> int:
-    """Return the digest of a whole number."""
-    return prints_of_range(value, value)
 
 
 def prints_of(values: Any) -> int:
@@ -362,7 +357,7 @@ def _one(text: str, n: int) -> Seen:
         comma_low=comma,
         comma_high=comma,
         odd=() if value is not None else (text,),
-        prints=(n * print_of(int(value))) & _MASK
+        prints=(n * prints_of_range(int(value), int(value))) & _MASK
         if value is not None and whole and abs(value) < 2**53
         else 0,
     )

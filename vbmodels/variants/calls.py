@@ -60,7 +60,7 @@ def e_bh(log_bf: FloatArray, level: float) -> BoolArray:
     count = len(log_bf)
     order = np.argsort(-log_bf, kind="stable")
     k = np.arange(1, count + 1)
-    passed = np.flatnonzero(log_bf[order] >= np.log(count) - np.log(level * k))
+    passed = np.flatnonzero(log_bf[order] >= np.log(count / (level * k)))
     called = np.zeros(count, dtype=bool)
     if passed.size:
         called[order[: passed[-1] + 1]] = True

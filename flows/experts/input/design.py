@@ -171,11 +171,16 @@ def choose_basis(
             number,
             sums.positive + sums.negative,
             len(encoding.columns),
-            sample.repeats,
+            repeats_of(sample, units),
         ),
         blocks_of(encoding.columns),
         number,
     )
+
+
+def repeats_of(sample: RowSample | None, units: Units) -> float:
+    """Return how many times the whole table repeats: once, unless rows have copies."""
+    return sample.repeats if sample is not None and units.copies else 1.0
 
 
 def sums_of(
@@ -293,7 +298,7 @@ def build(
         storage.write_bytes(url, to_bytes(forms.batch(table, raw)))
         return url, strange(raw, encoding)
     keys, units = read_units(paths, index)
-    groups, fitted = units.number_of(keys.cells), ~units.held_out(keys)
+    groups, fitted = units.number_of(keys.cells, keys.names), ~units.held_out(keys)
     storage.write_bytes(url, to_bytes(forms.batch(table, raw, groups, fitted)))
     return url, {}
 
@@ -367,8 +372,7 @@ class Forms:
         columns = [str(name) for name in design.columns]
         design, _ = choose_scale(columns, sums, summed.classes, settings, design.mean_weight)
         basis = choose_basis(settings, summed.sample, kinds, encoding, sums, design, units)
-        copies = 1.0 if summed.sample is None else summed.sample.repeats
-        return cls(encoding, design, basis, copies * units.design_effect)
+        return cls(encoding, design, basis, repeats_of(summed.sample, units) * units.design_effect)
 
     def batch(
         self,

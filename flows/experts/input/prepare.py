@@ -20,6 +20,7 @@ from flows.experts.input.design import (
     build,
     choose_basis,
     choose_scale,
+    repeats_of,
     replace_target,
     sums_of,
 )
@@ -240,7 +241,7 @@ def _choose_columns(
     row_units = find_units(parts, kinds, every, named, labels, settings, paths, each)
     units = row_units.units
     summed = reduce(add, each(sums_of, indices, kinds, labels, settings, paths))
-    copies = 1.0 if summed.sample is None else summed.sample.repeats
+    copies = repeats_of(summed.sample, units)
     # Of a table that is repeated twice, levels are as rare as in the table.
     rare = round(RARE_BELOW * copies)
     texts = {

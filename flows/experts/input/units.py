@@ -27,7 +27,13 @@ from flows.tables.partition import Part
 from flows.tables.roles import ID, LABEL, cells_of
 from vbmodels.core.draws import hashed
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
-from vbmodels.experts.shared_rows import are_copies, dealt, design_effect, neighbours_alike
+from vbmodels.experts.shared_rows import (
+    are_copies,
+    are_crowded,
+    dealt,
+    design_effect,
+    neighbours_alike,
+)
 from vbmodels.tables.columns import Rule, looks_like_id
 from vbmodels.tables.encoding import cell_keys
 from vbmodels.tables.shared_labels import find_group_parts, first_parts
@@ -81,7 +87,7 @@ class Units(State, kind="flows/experts.Units"):
     name
         The least of the names in it; [M].
     copies
-        How many rows have the cells of another row; 0 where rows are grouped.
+        How many rows have the cells of another row; 0 where that says nothing (`are_copies`).
     grouped
         How many named groups there are; 0 without.
     design_effect
@@ -95,6 +101,8 @@ class Units(State, kind="flows/experts.Units"):
     fold_names, folds
         Where all rows are tested by folds: the least name of every unit with a label, in
         increasing order, and its fold, -1 for one that no fit does without; [U] each.
+    apart
+        Whether many rows have each combination of cells and are no copies: each is a unit then.
     """
 
     cells: IntArray
@@ -108,27 +116,28 @@ class Units(State, kind="flows/experts.Units"):
     end: float = np.inf
     fold_names: IntArray = field(default_factory=_none)
     folds: IntArray = field(default_factory=_none)
+    apart: bool = False
 
-    def number_of(self, cells: IntArray) -> IntArray:
-        """Return the unit's number of rows with these cells; [N]."""
-        return self._found(cells, self.number, cells)
+    def number_of(self, cells: IntArray, names: IntArray | None = None) -> IntArray:
+        """Return the unit's number of rows with these cells and, where it matters, names; [N]."""
+        alone = cells if names is None or not self.apart else names
+        return _found(cells, self.cells, self.number, alone)
 
     def held_out(self, keys: RowKeys, fold: int | None = None) -> BoolArray:
         """Say which rows are kept from the fit, or from that without a fold; [N].
 
         The former goes by the least name of a row's unit alone.
         """
-        names = self._found(keys.cells, self.name, keys.names)
+        names = _found(keys.cells, self.cells, self.name, keys.names)
         if fold is None:
             drawn = hashed(names, 3 + 8 * self.seed, 1)[0] < self.share
             return np.asarray(drawn | (keys.time > self.end))
-        positions = np.minimum(np.searchsorted(self.fold_names, names), self.fold_names.size - 1)
-        known = (self.fold_names[positions] == names) & ~np.isnan(keys.label)
-        return np.asarray(known & (self.folds[positions] == fold))
+        folds = _found(names, self.fold_names, self.folds, np.full(names.size, -1))
+        return np.asarray((folds == fold) & ~np.isnan(keys.label))
 
     def tested(self, keys: list[RowKeys], settings: ExpertSettings, numeric: bool) -> Units:
         """Return the units with a share of rows to hold out, or with folds that test all rows."""
-        names = np.concatenate([self._found(k.cells, self.name, k.names) for k in keys])
+        names = np.concatenate([_found(k.cells, self.cells, self.name, k.names) for k in keys])
         label = np.concatenate([k.label for k in keys])
         known = ~np.isnan(label)
         if settings.held_out:
@@ -142,11 +151,13 @@ class Units(State, kind="flows/experts.Units"):
         fold_names, folds = dealt(names[known], label[known], settings.seed, numeric)
         return replace(self, seed=settings.seed, fold_names=fold_names, folds=folds)
 
-    def _found(self, cells: IntArray, values: IntArray, alone: IntArray) -> IntArray:
-        if not self.cells.size:
-            return alone
-        positions = np.minimum(np.searchsorted(self.cells, cells), self.cells.size - 1)
-        return np.where(self.cells[positions] == cells, values[positions], alone)
+
+def _found(wanted: IntArray, known: IntArray, values: IntArray, alone: IntArray) -> IntArray:
+    """Return the values of what is among the known, which rise; of others what is theirs alone."""
+    if not known.size:
+        return alone
+    positions = np.minimum(np.searchsorted(known, wanted), known.size - 1)
+    return np.where(known[positions] == wanted, values[positions], alone)
 
 
 def find_units(
@@ -365,8 +376,9 @@ def said_of_units(units: Units, settings: ExpertSettings) -> list[str]:
     """Say how many rows are held out together, and why."""
     notes = []
     if settings.held_out:
-        last = "rows" if settings.held_out == ORDER else settings.held_out
-        notes.append(f"held out: last {last}")
+        notes.append(
+            f"held out: last {'rows' if settings.held_out == ORDER else settings.held_out}"
+        )
     if units.grouped:
         name = settings.columns.get(GROUP, f"beginning of {ID}")
         text = f"rows of one {name} are left out together: {units.grouped:,} groups"
@@ -391,23 +403,21 @@ def join_units(parts: Sequence[RowKeys], numeric: bool) -> Units:
     )
     n = cells.size
     _, cell, count = np.unique(cells, return_inverse=True, return_counts=True)
+    known = ~np.isnan(label)
     unit, grouped, effect = cell, 0, 1.0
-    if not (group != names).any():
-        known = ~np.isnan(label)
-        if not are_copies(cell[known], label[known]):
-            return Units(_none(), _none(), _none(), copies=0, grouped=0)
-    else:
+    copied = are_copies(cell[known], label[known])
+    if (group != names).any():
         _, group_number = np.unique(group, return_inverse=True)
         links = coo_array((np.ones(n), (group_number, cell + n)), shape=(2 * n, 2 * n))
         unit = connected_components(links, directed=False)[1][group_number]
         grouped = len(np.unique(group[group != names]))
-        known = ~np.isnan(label)
         effect = design_effect(unit[known], label[known], numeric)
+    elif not copied:
+        return Units(_none(), _none(), _none(), copies=0, grouped=0, apart=are_crowded(cell[known]))
     least = np.full((2, 2 * n), np.iinfo(np.int64).max)
     np.minimum.at(least[0], unit, cells)
     np.minimum.at(least[1], unit, names)
     shared = np.flatnonzero(np.bincount(unit, minlength=1)[unit] > 1) if n else unit
     known, first = np.unique(cells[shared], return_index=True)
     number, name = least[:, unit[shared[first]]]
-    copies = 0 if grouped else int(np.sum(count[cell] > 1))
-    return Units(known, number, name, copies, grouped, effect)
+    return Units(known, number, name, int(np.sum(copied & (count[cell] > 1))), grouped, effect)

@@ -70,6 +70,23 @@ def test_new_rows_are_scored_as_the_fit_predicts(fitted, tmp_path):
     assert latest(tmp_path / "known")[1]["results"]["test"]["rows"] == 50
 
 
+@pytest.mark.parametrize("parts", [1, 2])
+def test_the_effect_of_one_column_of_two_values_is_found(tmp_path, parts):
+    """Rows with the same cells are no copies: held out together, neither value tests the other."""
+    rng = np.random.default_rng(0)
+    treated = rng.random(300) < 0.5
+    columns = {
+        "id": [f"p{i}" for i in range(300)], "treated": np.where(treated, "yes", "no"),
+        "label": treated + rng.standard_normal(300),
+    }  # fmt: skip
+    path = written(tmp_path, columns)
+    succeed("experts", path, tmp_path / "out", "--partitions", parts)
+    folder, record = latest(tmp_path / "out")
+    assert record["results"]["test"]["loss"]["high"] < record["results"]["test"]["base"]
+    sd = rows_of(folder)["sd"].to_numpy()
+    assert 0.9 < sd.min() <= sd.max() < 1.1
+
+
 def test_numbers_of_few_values_are_classes_until_said_otherwise(tmp_path, capsys):
     columns = houses(120)
     columns["label"] = np.digitize(columns["label"], np.quantile(columns["label"], [0.3, 0.6]))

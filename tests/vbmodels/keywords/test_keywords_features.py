@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
+from reproduce.keyword_documents import textrank
 from tests.vbmodels.keywords.keyword_documents import adjacency
 from vbmodels.keywords.features import (
     FEATURE_NAMES,
@@ -18,7 +19,7 @@ from vbmodels.keywords.features import (
     keyphraseness,
     label_rates,
 )
-from vbmodels.keywords.graph import system_matrix, textrank
+from vbmodels.keywords.graph import system_matrix
 from vbmodels.text.candidates import N_FOLDS, DocumentTokens
 from vbmodels.text.words import POS_GROUPS
 

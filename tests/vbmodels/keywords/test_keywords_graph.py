@@ -5,12 +5,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from reproduce.keyword_documents import ss
+from reproduce.keyword_documents import ss, textrank
 from tests.vbmodels.keywords.keyword_documents import adjacency
-from vbmodels.keywords.graph import (
-    normalised,
-    textrank,
-)
+from vbmodels.keywords.graph import normalised
 
 
 def counted(words, n, window):

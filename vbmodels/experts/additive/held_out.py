@@ -38,6 +38,7 @@ from vbmodels.experts.terms.step_rows import TargetRows
 WORTH = 2.0
 """Nats that pairs must bring over all held-out rows: they were chosen of many."""
 FORMS = ("intercept", "lines", "curves")
+"""Of two that are alike the first, which is simpler, is taken."""
 TINY = 1e-300
 CHOOSING = "the form was being chosen"
 
@@ -72,15 +73,6 @@ class SpreadSums(Stats, kind="experts/additive.SpreadSums"):
 
     total: float
     weight: float
-
-
-def best_form(scores: Sequence[float] | FloatArray) -> str:
-    """Return the form with the highest score, of two alike the simpler one.
-
-    >>> best_form([-2.0, -1.0, -1.0])
-    'lines'
-    """
-    return FORMS[int(np.argmax(scores))]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ additive part is among the mixtures. A partition has no state; what it returns a
    own (`curves`, `blocks`), are f0 where theirs is better. The intercept alone must be
    beaten.
 2. Folds: that f0 again without each of two parts of four; of curves the whole way, selection
-   included. Which part a row is in depends on its cells alone, so copies of a row are together.
+   included. Which part a row is in depends on its unit alone, so copies of a row are together.
    The same of curves and the pairs that their residuals call for, if there are any.
 3. Rungs: mixtures with few and with many experts and several tau, two starts each, are fitted
    with f0 without a part for a few evaluations; those that predict it best, their starts
@@ -41,7 +41,7 @@ from vbmodels.experts.additive.candidate import (
     climb,
     first_ascent,
 )
-from vbmodels.experts.additive.held_out import best_form
+from vbmodels.experts.additive.held_out import FORMS
 from vbmodels.experts.additive.newton import DesignSummary, Fits, FitSums, fits_together
 from vbmodels.experts.additive.posterior import AdditivePosterior, Part
 from vbmodels.experts.additive.prior_choice import Choice, choose
@@ -243,7 +243,7 @@ class AdditiveExperts(WithoutLocals):
             float(value[1]) if curves else None,
             gain,
             error,
-            best_form([alone if self.tau is None else -np.inf, *value]),
+            FORMS[int(np.argmax([alone if self.tau is None else -np.inf, *value]))],
             tuple(one for path in processes for one in (path.taus, path.left_out / rows)),
         )
         return found, tuple(path.best for path in (lines, *processes)), curves

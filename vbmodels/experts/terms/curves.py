@@ -175,14 +175,18 @@ class Curves(Stats, kind="experts/additive.Curves"):
         return _curve(self.share(s).tobytes())[:, self.count :]
 
     def levels_of(self, lines: FloatArray) -> np.ndarray:
-        """Return the level of every row in every column of the table; [N, S]."""
+        """Return the level of every row in every column of the table; [N, S].
+
+        Of a column of two values the larger one is the first level.
+        """
+        middle = np.where(self.low < self.high, 0.5 * (self.low + self.high), 0.5)
         found = np.zeros((len(lines), len(self.counts)), np.uint16)
         for s, own in enumerate(self.lines):
             at = self.knots_of(s)
             if at.size:
                 found[:, s] = np.searchsorted(at, lines[:, own[0]], "left")
             else:
-                there = lines[:, own] > 0.5
+                there = lines[:, own] > middle[own]
                 found[:, s] = np.where(there.any(1), there.argmax(1), own.size)
         return found
 

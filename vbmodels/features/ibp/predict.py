@@ -42,19 +42,6 @@ class HeldGlobal(State, kind="features/ibp.HeldGlobal"):
     left: int
 
 
-def weights_of_held(q: object) -> FeatureGlobal:
-    """Return the Polya-Gamma parameters of a state that has reached them.
-
-    Raises
-    ------
-    TypeError
-        If the features are not found yet.
-    """
-    if not isinstance(q, HeldGlobal):
-        raise TypeError(f"expected Polya-Gamma parameters, got a {type(q).__name__}")
-    return q.inner
-
-
 _BOUND_STREAM = 4
 
 

@@ -71,11 +71,6 @@ class Classes(State, kind="features/imputation.Classes"):
     cells: FloatArray
 
 
-def no_classes() -> Classes:
-    """Return the classes before the first sums."""
-    return Classes(np.zeros(0), np.zeros((0, 0)))
-
-
 def one_hot(codes: NDArray[np.int16], levels: IntArray) -> FloatArray:
     """Return indicators [N, C] of the cells' categories, 0 where missing."""
     first = np.concatenate([[0], np.cumsum(levels)])

@@ -27,12 +27,12 @@ from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.features.draw_kernels import draw_features, draw_omega, row_keys
 from vbmodels.features.ibp.chain import chain_sums, draw_chain, first_chain
 from vbmodels.features.imputation.latent import (
+    Classes,
     class_counts,
     draw_rows,
     draw_traits,
     first_traits,
     moved_classes,
-    no_classes,
 )
 from vbmodels.features.imputation.predict import in_pieces, said_of
 from vbmodels.features.imputation.states import (
@@ -100,7 +100,7 @@ class Members:
             levels,
             chain,
             traits,
-            no_classes(),
+            Classes(np.zeros(0), np.zeros((0, 0))),
             kept,
             none,
             0.0,

@@ -15,10 +15,10 @@ from vbmodels.features.imputation.latent import (
     FEW,
     LANES,
     SMOOTH,
+    Classes,
     class_counts,
     draw_rows,
     moved_classes,
-    no_classes,
 )
 from vbmodels.features.imputation.model import _score_members, _weighed
 from vbmodels.features.imputation.states import Completion
@@ -55,9 +55,8 @@ def test_a_trait_has_the_posterior_that_its_row_says():
 def test_a_lane_moves_as_its_equations_say(lane):
     codes = table()
     keys = row_keys(np.arange(len(codes)), 1)
-    first = moved_classes(
-        class_counts(no_classes(), codes, np.ones(len(codes)), LEVELS, keys), LEVELS
-    )
+    none = Classes(np.zeros(0), np.zeros((0, 0)))
+    first = moved_classes(class_counts(none, codes, np.ones(len(codes)), LEVELS, keys), LEVELS)
     found = class_counts(first, codes, np.ones(len(codes)), LEVELS, keys)
     i, j = EDGES[lane], EDGES[lane + 1]
     edges, k = np.concatenate([[0], np.cumsum(LEVELS)]), LANES[lane]
