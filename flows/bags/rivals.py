@@ -22,7 +22,7 @@ from flows.bags.input.form import read_form
 from flows.bags.rows import Rows, joined_rows
 from flows.bags.schema import rivals_of
 from flows.bags.settings import BagSettings
-from flows.evaluate.fits import class_trees, trees, within_range
+from flows.evaluate.fits import class_trees, within_range
 from flows.family import Each
 from flows.records.runs import RunPaths
 from flows.records.states import read_state
@@ -139,7 +139,7 @@ def _predicted(
     several, seed = np.unique(y).size == 2, settings.seed
     columns = {TREES: bags.pooled, BY_SIZE: bags.sizes}
     predicted = {
-        name: trees(of[seen], y.astype(int), seed)(of[new]) if several else rate
+        name: class_trees(of[seen], y.astype(int), seed)(of[new])[:, 1] if several else rate
         for name, of in columns.items()
         if np.ptp(of, axis=0).any()
     }
@@ -191,11 +191,13 @@ def by_instances(bags: Held, seen: IntArray, wanted: IntArray, seed: int) -> Flo
         fit = (fold[bags.bag] >= 0) & (fold[bags.bag] != f)
         test = fold[bags.bag] == f
         if np.unique(labels[fit]).size == 2 and test.any():
-            score[test] = trees(bags.rows[fit], labels[fit], seed)(bags.rows[test])
+            _, score[test] = class_trees(bags.rows[fit], labels[fit], seed)(bags.rows[test]).T
     everything = fold[bags.bag] >= 0
     new = np.isin(bags.bag, wanted)
     if new.any():
-        score[new] = trees(bags.rows[everything], labels[everything], seed)(bags.rows[new])
+        _, score[new] = class_trees(bags.rows[everything], labels[everything], seed)(
+            bags.rows[new]
+        ).T
     logit = np.log(np.clip(score, 1e-4, 1 - 1e-4) / np.clip(1 - score, 1e-4, 1 - 1e-4))
     size = np.bincount(bags.bag, minlength=bags.label.size)
     mean = np.bincount(bags.bag, logit, minlength=bags.label.size) / np.maximum(size, 1)

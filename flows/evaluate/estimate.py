@@ -31,13 +31,13 @@ class Estimate:
         return self.low is not None and self.low > 0.0
 
 
-def mean_of(values: FloatArray, group: IntArray) -> Estimate:
-    """Estimate a mean of values [n]; rows of one ``group`` [n] are drawn together.
+def mean_of(values: FloatArray, group: IntArray, weight: FloatArray | float = 1.0) -> Estimate:
+    """Estimate a mean of weighted values [n]; rows of one ``group`` [n] are drawn together.
 
     >>> mean_of(np.ones(3), np.arange(3))
     Estimate(value=1.0, low=1.0, high=1.0)
     """
-    return ratio_of(values, np.ones(values.size), group)
+    return ratio_of(values * weight, np.ones(values.size) * weight, group)
 
 
 def ratio_of(values: FloatArray, units: FloatArray, group: IntArray) -> Estimate:
@@ -74,18 +74,26 @@ def standard_error(values: FloatArray, group: IntArray) -> float:
     return sqrt(spread) / values.size
 
 
-def share_of(true: BoolArray, group: IntArray) -> Estimate:
-    """Estimate a share of rows [n] (Wilson 1927), of as many as their groups [n] are worth.
+def share_of(true: BoolArray, group: IntArray, weight: FloatArray | float = 1.0) -> Estimate:
+    """Estimate a share of weighted rows [n] (Wilson 1927).
+
+    They are taken for as many as their weights (Kish 1965) and their groups [n] are worth.
 
     >>> share = share_of(np.arange(14) > 0, np.arange(14))
     >>> round(share.low, 3), round(share.high, 3)
     (0.685, 0.987)
     """
-    n = true.size / design_effect(true.astype(float), group)
-    value = float(true.mean())
+    rows = np.ones(true.size) * weight
+    n = float(rows.sum() ** 2 / (rows @ rows)) / design_effect(true.astype(float), group)
+    value = float((true * rows).sum() / rows.sum())
     centre = (value * n + 0.5 * _Z**2) / (n + _Z**2)
     half = _Z * sqrt(value * (1.0 - value) * n + 0.25 * _Z**2) / (n + _Z**2)
     return Estimate(value, max(centre - half, 0.0), min(centre + half, 1.0))
+
+
+def count_rows(some: BoolArray, weight: FloatArray | float = 1.0) -> int:
+    """Count weighted rows [n] that are some; none only where there is none."""
+    return round(float((some * weight).sum())) or int(some.any())
 
 
 def design_effect(values: FloatArray, group: IntArray) -> float:
@@ -105,15 +113,15 @@ def design_effect(values: FloatArray, group: IntArray) -> float:
 _END = 1e-12  # off 0, 1 and the area itself: at 0 and 1 the variance is none
 
 
-def auroc(label: IntArray, score: FloatArray) -> float:
-    """Return the area under the ROC curve of scores [n] for labels of 0 and 1.
+def auroc(label: IntArray, score: FloatArray, weight: FloatArray | float = 1.0) -> float:
+    """Return the area under the ROC curve of scores [n] of weighted rows for labels of 0 and 1.
 
     >>> auroc(np.array([0, 1, 1]), np.array([0.2, 0.2, 0.9]))
     0.75
     """
     _, where = np.unique(score, return_inverse=True)
-    positive = np.bincount(where, label == 1)
-    return auroc_of_counts(np.bincount(where) - positive, positive)
+    negative, positive = (np.bincount(where, (label == value) * weight) for value in (0, 1))
+    return auroc_of_counts(negative, positive)
 
 
 def auroc_of_counts(negative: FloatArray | IntArray, positive: FloatArray | IntArray) -> float:

@@ -11,14 +11,12 @@ from threadpoolctl import threadpool_limits
 from vbmodels.core.state import FloatArray, IntArray
 
 
-def trees(x: np.ndarray, y: IntArray, seed: int) -> Callable[[np.ndarray], FloatArray]:
-    """Return a function of new rows that gives P by boosted trees, fitted to rows [n, P]."""
-    predict = class_trees(x, y, seed)
-    return lambda new: predict(new)[:, 1]
-
-
 def class_trees(
-    x: np.ndarray, y: IntArray, seed: int, careful: bool = True
+    x: np.ndarray,
+    y: IntArray,
+    seed: int,
+    careful: bool = True,
+    weight: FloatArray | None = None,
 ) -> Callable[[np.ndarray], FloatArray]:
     """Return a function of new rows that gives P [n, K] by boosted trees, fitted to K classes.
 
@@ -35,7 +33,9 @@ def class_trees(
             "max_features": 0.3,
             "min_samples_leaf": int(np.clip(len(y) // 4, 1, 20)),
         }
-    return _with_one_thread(HistGradientBoostingClassifier(random_state=seed, **settings), x, y)
+    return _with_one_thread(
+        HistGradientBoostingClassifier(random_state=seed, **settings), x, y, sample_weight=weight
+    )
 
 
 FARTHEST = 1e100
@@ -47,7 +47,9 @@ def within_range(x: np.ndarray) -> np.ndarray:
     return np.clip(x, -FARTHEST, FARTHEST) if x.dtype == np.float64 else x
 
 
-def multinomial(x: np.ndarray, y: IntArray) -> Callable[[np.ndarray], FloatArray]:
+def multinomial(
+    x: np.ndarray, y: IntArray, weight: FloatArray | None = None
+) -> Callable[[np.ndarray], FloatArray]:
     """Return a function of new rows that gives P [n, K] by ridge multinomial regression.
 
     On standardised columns, a missing cell at its column's mean, with scikit-learn's ridge.
@@ -59,14 +61,16 @@ def multinomial(x: np.ndarray, y: IntArray) -> Callable[[np.ndarray], FloatArray
 
     imputer = SimpleImputer(keep_empty_features=True)
     model = make_pipeline(imputer, StandardScaler(), LogisticRegression(max_iter=2000))
-    return _with_one_thread(model, x, y)
+    return _with_one_thread(model, x, y, logisticregression__sample_weight=weight)
 
 
-def _with_one_thread(model: Any, x: np.ndarray, y: IntArray) -> Callable[[np.ndarray], FloatArray]:
+def _with_one_thread(
+    model: Any, x: np.ndarray, y: IntArray, **weights: FloatArray | None
+) -> Callable[[np.ndarray], FloatArray]:
     def predict(new: np.ndarray) -> FloatArray:
         with threadpool_limits(1):
             return np.asarray(model.predict_proba(within_range(new)))
 
     with threadpool_limits(1):
-        model.fit(within_range(x), y)
+        model.fit(within_range(x), y, **weights)
     return predict

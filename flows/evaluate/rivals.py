@@ -20,11 +20,12 @@ _LEAST = 1e-15
 class Target:
     """What is predicted, and its loss; of a number it is a share of what the mean loses.
 
-    ``mean`` gives what that predicts, of the truth [n] and what the fit's mean gave each row [n].
+    ``mean`` gives what that predicts, of the truth [n], what the fit's mean gave each row [n] and
+    the rows' weights [n].
     """
 
     loss: Loss
-    mean: Callable[[FloatArray, FloatArray], FloatArray] | None = None
+    mean: Callable[[FloatArray, FloatArray, FloatArray | float], FloatArray] | None = None
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,11 @@ def square_loss(truth: FloatArray, predicted: FloatArray) -> FloatArray:
 
 
 LABEL, CLASSES = Target(label_loss), Target(class_loss)
-NUMBER = Target(square_loss, lambda truth, base: np.full(truth.size, truth.mean()))
-COUNT = Target(poisson_deviance, lambda truth, base: base * (truth.sum() / base.sum()))
+NUMBER = Target(square_loss, lambda y, base, weight: np.full(y.size, (y * weight).mean()))
+COUNT = Target(
+    poisson_deviance,
+    lambda y, base, weight: base * ((y * weight).sum() / (base * weight).sum()),
+)
 
 
 def compare(
@@ -81,35 +85,35 @@ def compare(
     theirs: Mapping[str, FloatArray],
     group: IntArray,
     base: FloatArray | None = None,
+    weight: FloatArray | float = 1.0,
 ) -> tuple[Rival, ...]:
     """Compare predictions [n] or [n, K] with others' by name, those of the smallest loss first.
 
     Rows of one ``group`` [n] are drawn together; ``base`` [n] is what the fit's mean gives, by
-    default the same.
+    default the same; ``weight`` [n] has a mean of 1.
     """
     our_loss, unit = target.loss(truth, ours), 1.0
     if target.mean is not None:
-        of_mean = target.mean(truth, np.ones(truth.size) if base is None else base)
-        unit = float(target.loss(truth, of_mean).mean()) or 1.0
+        of_mean = target.mean(truth, np.ones(truth.size) if base is None else base, weight)
+        unit = float((target.loss(truth, of_mean) * weight).mean()) or 1.0
     rivals = []
     for name, p in theirs.items():
         loss = target.loss(truth, p)
-        more = mean_of((loss - our_loss) / unit, group)
+        mean, more = float((loss * weight).mean()), mean_of((loss - our_loss) / unit, group, weight)
         if target in (NUMBER, COUNT):
-            rmse = float(np.sqrt(square_loss(truth, p).mean()))
-            rivals.append(Rival(name, rmse, more, explained=1.0 - float(loss.mean()) / unit))
+            rmse = float(np.sqrt((square_loss(truth, p) * weight).mean()))
+            rivals.append(Rival(name, rmse, more, explained=1.0 - mean / unit))
         else:
-            area = auroc_of(truth, p)
-            rivals.append(Rival(name, float(loss.mean()), more, auroc=area))
+            rivals.append(Rival(name, mean, more, auroc=auroc_of(truth, p, weight)))
     return tuple(sorted(rivals, key=lambda rival: rival.more.value))
 
 
-def auroc_of(truth: FloatArray, p: FloatArray) -> float | None:
+def auroc_of(truth: FloatArray, p: FloatArray, weight: FloatArray | float = 1.0) -> float | None:
     """Return the AUROC, of classes their mean; None where there is one label only."""
     if p.ndim == 1:
-        return auroc(truth.astype(int), p) if 0.0 < truth.mean() < 1.0 else None
+        return auroc(truth.astype(int), p, weight) if 0.0 < truth.mean() < 1.0 else None
     areas = [
-        auroc((truth == k).astype(int), p[:, k])
+        auroc((truth == k).astype(int), p[:, k], weight)
         for k in range(p.shape[1])
         if 0.0 < np.mean(truth == k) < 1.0
     ]

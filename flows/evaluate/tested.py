@@ -1,4 +1,7 @@
-"""What a test on rows that the fit has not seen says of a model: typed, without words."""
+"""What a test on rows that the fit has not seen says of a model: typed, without words.
+
+Rows may have weights, of a mean of 1, which are taken for counts of rows.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,15 @@ from math import sqrt
 import numpy as np
 from scipy.special import pdtr, pdtrc
 
-from flows.evaluate.estimate import Estimate, auroc, auroc_interval, mean_of, ratio_of, share_of
+from flows.evaluate.estimate import (
+    Estimate,
+    auroc,
+    auroc_interval,
+    count_rows,
+    mean_of,
+    ratio_of,
+    share_of,
+)
 from flows.evaluate.rivals import (
     CLASSES,
     LABEL,
@@ -20,7 +31,7 @@ from flows.evaluate.rivals import (
     label_loss,
     square_loss,
 )
-from vbmodels.core.state import FloatArray, IntArray
+from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
 CLEAR = 0.2, 0.8
 """Probabilities between which a row is unclear."""
@@ -164,41 +175,46 @@ def of_label(
     base: FloatArray,
     group: IntArray,
     rivals: Mapping[str, FloatArray],
+    weight: FloatArray | float = 1.0,
 ) -> LabelTest:
     """Test probabilities [n] of labels of 0 and 1 [n], of both of which there are some.
 
     ``base`` [n] is what the base rate gives each row, ``rivals`` what other models give by name.
     """
     losses, of_base = label_loss(truth, p), label_loss(truth, base)
-    gain = mean_of(of_base - losses, group)
-    area = auroc(truth.astype(int), p)
+    gain = mean_of(of_base - losses, group, weight)
+    area = auroc(truth.astype(int), p, weight)
     # Rows of a group may be alike to any degree: each label of a group counts once.
     groups = [np.unique(group[truth == value]).size for value in (1, 0)]
     low, high = auroc_interval(area, *groups)
     wrong = (p > 0.5) != (truth == 1)
-    doubt = np.minimum(p, 1.0 - p)
-    positives = int(truth.sum())
-    bins = bins_of(p, truth)
+    doubt = np.minimum(p, 1.0 - p) * weight
+    positives = count_rows(truth == 1, weight)
+    bins = bins_of(p, truth, weight)
+    # Rows of more weight than others say less than as many rows.
+    n_wrong, n_expected = (
+        float(some.sum()) / np.mean(np.square(weight)) for some in (wrong * weight, doubt)
+    )
     return LabelTest(
         rows=truth.size,
         groups=np.unique(group).size,
         positives=positives,
-        loss=_not_below_zero(mean_of(losses, group)),
-        base=float(of_base.mean()),
+        loss=_not_below_zero(mean_of(losses, group, weight)),
+        base=float((of_base * weight).mean()),
         gain=gain,
         better=gain.value > 0.0 and (gain.is_above or low > 0.5),
         auroc=Estimate(area, low, high),
-        right=int((~wrong).sum()),
-        share=share_of(~wrong, group),
+        right=count_rows(~wrong, weight),
+        share=share_of(~wrong, group, weight),
         common=max(positives, truth.size - positives),
-        missed=int((wrong & (truth == 1)).sum()),
-        called=int((wrong & (truth == 0)).sum()),
-        bands=_bands(p, wrong, doubt),
+        missed=count_rows(wrong & (truth == 1), weight),
+        called=count_rows(wrong & (truth == 0), weight),
+        bands=_bands(p, wrong, doubt, weight),
         bins=bins,
         off=sum(abs(b.observed - b.predicted) > 1.96 * b.error for b in bins),
-        too_cautious=bool(pdtr(wrong.sum(), doubt.sum()) < 0.05),
-        too_sure=bool(pdtrc(wrong.sum() - 1, doubt.sum()) < 0.05),
-        rivals=compare(LABEL, truth, p, rivals, group),
+        too_cautious=bool(pdtr(n_wrong, n_expected) < 0.05),
+        too_sure=bool(pdtrc(n_wrong - 1, n_expected) < 0.05),
+        rivals=compare(LABEL, truth, p, rivals, group, weight=weight),
     )
 
 
@@ -209,28 +225,29 @@ def of_classes(
     group: IntArray,
     rivals: Mapping[str, FloatArray],
     ordered: bool,
+    weight: FloatArray | float = 1.0,
 ) -> ClassTest:
     """Test probabilities [n, K] of classes numbered from 0 [n]; ``base`` is [n, K]."""
     losses, of_base = class_loss(truth, p), class_loss(truth, base)
-    gain = mean_of(of_base - losses, group)
+    gain = mean_of(of_base - losses, group, weight)
     best, classes = p.argmax(axis=1), p.shape[1]
     right = best == truth
-    counts = np.zeros((classes, classes), int)
-    np.add.at(counts, (truth.astype(int), best), 1)
-    near = int((np.abs(best - truth) <= 1).sum())
+    counts = np.zeros((classes, classes))
+    np.add.at(counts, (truth.astype(int), best), weight)
+    near = count_rows(np.abs(best - truth) <= 1, weight)
     return ClassTest(
         rows=truth.size,
         groups=np.unique(group).size,
-        loss=_not_below_zero(mean_of(losses, group)),
-        base=float(of_base.mean()),
+        loss=_not_below_zero(mean_of(losses, group, weight)),
+        base=float((of_base * weight).mean()),
         gain=gain,
         better=gain.is_above,
-        right=int(right.sum()),
-        share=share_of(right, group),
-        common=int(counts.sum(axis=1).max()),
+        right=count_rows(right, weight),
+        share=share_of(right, group, weight),
+        common=round(float(counts.sum(axis=1).max())),
         near=near if ordered else None,
-        counts=tuple(tuple(map(int, row)) for row in counts),
-        rivals=compare(CLASSES, truth, p, rivals, group),
+        counts=tuple(tuple(map(round, row)) for row in counts.tolist()),
+        rivals=compare(CLASSES, truth, p, rivals, group, weight=weight),
     )
 
 
@@ -242,53 +259,69 @@ def of_number(
     rivals: Mapping[str, FloatArray],
     target: Target,
     inside: FloatArray | None = None,
+    weight: FloatArray | float = 1.0,
 ) -> NumberTest:
     """Test predicted numbers [n]; ``target`` is `NUMBER` or `COUNT`.
 
     ``base`` [n] is the mean of the fit, ``inside`` [n] whether the truth is in its interval.
     """
-    squares = mean_of(square_loss(truth, predicted), group)
+    squares = mean_of(square_loss(truth, predicted), group, weight)
     losses = target.loss(truth, predicted)
     assert target.mean is not None
-    of_mean = target.loss(truth, target.mean(truth, base))
+    of_mean = target.loss(truth, target.mean(truth, base, weight)) * weight
     unit = float(of_mean.mean()) or 1.0
-    gain = mean_of((target.loss(truth, base) - losses) / unit, group)
-    left = Estimate(float(losses.mean()))
-    if of_mean.any():
-        left = ratio_of(losses, of_mean, group)
+    gain = mean_of((target.loss(truth, base) - losses) / unit, group, weight)
+    left = (
+        ratio_of(losses * weight, of_mean, group)
+        if of_mean.any()
+        else Estimate(float((losses * weight).mean()))
+    )
     ends = [None if end is None else 1.0 - end for end in (left.high, left.low)]
     return NumberTest(
         rows=truth.size,
         groups=np.unique(group).size,
         loss=_root_of(squares),
-        base=float(np.sqrt(square_loss(truth, base).mean())),
+        base=float(np.sqrt((square_loss(truth, base) * weight).mean())),
         explained=Estimate(1.0 - left.value, *ends),
         better=gain.is_above,
-        inside=None if inside is None else share_of(inside.astype(bool), group),
-        bins=bins_of(predicted, truth),
-        rivals=compare(target, truth, predicted, rivals, group, base),
+        inside=None if inside is None else share_of(inside.astype(bool), group, weight),
+        bins=bins_of(predicted, truth, weight),
+        rivals=compare(target, truth, predicted, rivals, group, base, weight),
     )
 
 
-def bins_of(predicted: FloatArray, truth: FloatArray) -> tuple[Bin, ...]:
+def bins_of(
+    predicted: FloatArray, truth: FloatArray, weight: FloatArray | float = 1.0
+) -> tuple[Bin, ...]:
     """Cut rows by what is predicted into at most `BINS` bins of about as many rows."""
+    rows = np.ones(truth.size) * weight
     edges = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, BINS + 1)))
     bin_of = np.clip(np.searchsorted(edges, predicted, side="right") - 1, 0, max(edges.size - 2, 0))
     bins = []
     for b in np.unique(bin_of):
-        p, y = predicted[bin_of == b], truth[bin_of == b]
-        centre = (y.sum() + 2.0) / (y.size + 4.0)  # Agresti and Coull: of some width at 0 and 1
-        spread = centre * (1.0 - centre) / (y.size + 4.0)
+        p, y, w = predicted[bin_of == b], truth[bin_of == b], rows[bin_of == b]
+        w = w * (w.sum() / (w @ w))  # a sum of what they are worth (Kish 1965)
+        size, mean = w.sum(), (y * w).sum() / w.sum()
+        centre = ((y * w).sum() + 2.0) / (size + 4.0)  # Agresti and Coull: of some width at 0 and 1
+        spread = centre * (1.0 - centre) / (size + 4.0)
         if not np.isin(truth, (0, 1)).all():
-            spread = float(y.var(ddof=min(1, y.size - 1))) / y.size
-        bins.append(Bin(float(p.mean()), float(y.mean()), float(np.sqrt(spread)), y.size))
+            spread = (w * (y - mean) ** 2).sum() / max(size - 1.0, np.finfo(float).tiny) / size
+        bins.append(Bin(float((p * w).sum() / size), float(mean), float(np.sqrt(spread)), y.size))
     return tuple(bins)
 
 
-def _bands(p: FloatArray, wrong: np.ndarray, doubt: FloatArray) -> tuple[Band, ...]:
+def _bands(
+    p: FloatArray, wrong: BoolArray, doubt: FloatArray, weight: FloatArray | float
+) -> tuple[Band, ...]:
     low, high = CLEAR
     return tuple(
-        Band(start, end, int(some.sum()), int(wrong[some].sum()), float(doubt[some].sum()))
+        Band(
+            start,
+            end,
+            count_rows(some, weight),
+            count_rows(wrong & some, weight),
+            float(doubt[some].sum()),
+        )
         for start, end, some in (
             (0.0, low, p <= low),
             (low, high, (p > low) & (p < high)),
@@ -298,9 +331,8 @@ def _bands(p: FloatArray, wrong: np.ndarray, doubt: FloatArray) -> tuple[Band, .
 
 
 def _root_of(square: Estimate) -> Estimate:
-    if square.low is None or square.high is None:
-        return Estimate(sqrt(square.value))
-    return Estimate(sqrt(square.value), sqrt(max(square.low, 0.0)), sqrt(square.high))
+    ends = (None if end is None else sqrt(max(end, 0.0)) for end in (square.low, square.high))
+    return Estimate(sqrt(square.value), *ends)
 
 
 def _not_below_zero(loss: Estimate) -> Estimate:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flows.evaluate.estimate import Estimate, share_of
+from flows.evaluate.estimate import Estimate, count_rows, share_of
 from vbmodels.core.state import FloatArray, IntArray
 
 AT = (
@@ -47,16 +47,21 @@ class Threshold:
     matters: bool
 
 
-def thresholds_of(truth: FloatArray, p: FloatArray, group: IntArray) -> tuple[Threshold, ...]:
+def thresholds_of(
+    truth: FloatArray, p: FloatArray, group: IntArray, weight: FloatArray | float = 1.0
+) -> tuple[Threshold, ...]:
     """Return the thresholds that differ, for labels of 0 and 1 [n], of both of which are some."""
-    positive = truth == 1
+    positive, rows = truth == 1, np.ones(truth.size) * weight
     listed: list[Threshold] = []
     for level in AT:
         misses, alarms = p[positive] < level, p[~positive] >= level
-        counts = int(misses.sum()), int(alarms.sum())
+        counts = count_rows(misses, rows[positive]), count_rows(alarms, rows[~positive])
         if listed and level not in ALWAYS and counts == (listed[-1].missed, listed[-1].alarms):
             continue
-        shares = share_of(misses, group[positive]), share_of(alarms, group[~positive])
+        shares = (
+            share_of(misses, group[positive], rows[positive]),
+            share_of(alarms, group[~positive], rows[~positive]),
+        )
         listed.append(Threshold(level, 1.0 / level - 1.0, *counts, *shares, level in ALWAYS))
     ends = _ends(listed)
     return tuple(Threshold(**{**vars(t), "matters": t.matters or t.at in ends}) for t in listed)
@@ -68,9 +73,8 @@ def _ends(thresholds: Sequence[Threshold]) -> list[float]:
     One that calls what one of `ALWAYS` calls is left out.
     """
     usual = [(t.missed, t.alarms) for t in thresholds if t.matters]
-    none_missed = [t for t in thresholds if t.missed == 0]
-    no_alarm = [t for t in thresholds if t.alarms == 0]
-    ends = none_missed[-1:] + no_alarm[:1]
+    ends = [t for t in thresholds if t.missed == 0][-1:]
+    ends += [t for t in thresholds if t.alarms == 0][:1]
     return [t.at for t in ends if (t.missed, t.alarms) not in usual]
 
 

@@ -44,7 +44,7 @@ from flows.family import Finished
 from flows.records.runs import RunRecord
 from flows.report.answers import answer_of_fit
 from flows.tables.names import digests_of
-from flows.tables.roles import effective_size
+from flows.tables.roles import WEIGHT, effective_size
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.experts.additive.model import AdditiveExperts
 from vbmodels.experts.bmem.metropolis import SampledExperts
@@ -233,9 +233,11 @@ def answer_of(finished: Finished) -> Answer:
     test = None if rows is None else _measure(rows, kind, base)
     is_label = isinstance(test, LabelTest)
     beyond = [part.beyond for part in scored if part.beyond is not None]
-    thresholds: tuple[Threshold, ...] = ()
-    if is_label and rows is not None:
-        thresholds = thresholds_of(rows.truth, rows.by_model[OWN][:, 0], rows.group)
+    thresholds = (
+        thresholds_of(rows.truth, rows.by_model[OWN][:, 0], rows.group, rows.weight)
+        if is_label and rows is not None
+        else ()
+    )
     called = _sum([part.called for part in scored])
     old = of_fit.thresholds if of_fit is not None and is_new else ()
     effects = () if is_new else _effects_of(about, kind)
@@ -349,9 +351,10 @@ def _of_fit(record: RunRecord | None) -> OfFit | None:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Tested rows: their labels as numbers, their groups, and predictions [n, W] by model."""
+    """Tested rows: labels as numbers, weights, groups, and predictions [n, W] by model."""
 
     truth: FloatArray
+    weight: FloatArray
     group: IntArray
     ends: FloatArray
     by_model: dict[str, FloatArray]
@@ -359,7 +362,9 @@ class _Rows:
     def take(self, rows: slice | np.ndarray) -> _Rows:
         """Return some of them."""
         by_model = {name: values[rows] for name, values in self.by_model.items()}
-        return _Rows(self.truth[rows], self.group[rows], self.ends[rows], by_model)
+        return _Rows(
+            self.truth[rows], self.weight[rows], self.group[rows], self.ends[rows], by_model
+        )
 
 
 def _tested_rows(finished: Finished, encoding: Encoding, tested: Tested | None) -> _Rows | None:
@@ -371,14 +376,14 @@ def _tested_rows(finished: Finished, encoding: Encoding, tested: Tested | None) 
             step, parts = 2 * step, [part.take(slice(None, None, 2)) for part in parts]
     if sum(part.truth.size for part in parts) < 2:
         return None
-    truth, group, ends = (
+    truth, weight, group, ends = (
         np.concatenate([getattr(part, name) for part in parts])
-        for name in ("truth", "group", "ends")
+        for name in ("truth", "weight", "group", "ends")
     )
     by_model = {
         name: np.concatenate([part.by_model[name] for part in parts]) for name in parts[0].by_model
     }
-    return _Rows(truth, group, ends, by_model)
+    return _Rows(truth, weight / weight.mean(), group, ends, by_model)
 
 
 def _read(finished: Finished, encoding: Encoding, tested: Tested | None) -> Iterator[_Rows]:
@@ -390,6 +395,7 @@ def _read(finished: Finished, encoding: Encoding, tested: Tested | None) -> Iter
         table = storage.read_table(finished.paths.table(name, index))
         group = _groups_of(table) if tested is None else table["unit"].to_numpy()
         truth = _truth_in(table, encoding)
+        weight = table[WEIGHT].to_numpy() if WEIGHT in table.column_names else np.ones(len(truth))
         ends = np.empty((len(truth), 0))
         if encoding.target is not None:
             ends = np.column_stack([table["low"], table["high"]])
@@ -399,7 +405,7 @@ def _read(finished: Finished, encoding: Encoding, tested: Tested | None) -> Iter
         }
         if tested is None and EXPOSURE in table.column_names and encoding.target is not None:
             by_model[BASE] = encoding.target.mean * encoding.target.exposures(table)[:, None]
-        yield _Rows(truth, group, ends, by_model).take(~np.isnan(truth))
+        yield _Rows(truth, weight, group, ends, by_model).take(~np.isnan(truth) & (weight > 0.0))
 
 
 def _columns_of(encoding: Encoding, tested: Tested | None) -> dict[str, list[str]]:
@@ -439,16 +445,16 @@ def _measure(rows: _Rows, kind: Kind, base: tuple[float, ...]) -> Test | None:
     if kind in ("classes", "levels"):
         shares = base or np.bincount(truth.astype(int), minlength=predicted.shape[1]) / truth.size
         same = rows.by_model.get(BASE, np.tile(shares, (truth.size, 1)))
-        return of_classes(truth, predicted, same, group, rivals, kind == "levels")
+        return of_classes(truth, predicted, same, group, rivals, kind == "levels", rows.weight)
     same = rows.by_model.get(BASE, np.full((truth.size, 1), base[0] if base else truth.mean()))
     theirs = {name: values[:, 0] for name, values in rivals.items()}
     if kind == "label":
         if np.unique(truth).size < 2:
             return None
-        return of_label(truth, predicted[:, 0], same[:, 0], group, theirs)
+        return of_label(truth, predicted[:, 0], same[:, 0], group, theirs, rows.weight)
     inside = ((rows.ends[:, 0] <= truth) & (truth <= rows.ends[:, 1])).astype(float)
     target = COUNT if kind == "count" else NUMBER
-    return of_number(truth, predicted[:, 0], same[:, 0], group, theirs, target, inside)
+    return of_number(truth, predicted[:, 0], same[:, 0], group, theirs, target, inside, rows.weight)
 
 
 def _sum(parts: Sequence[np.ndarray]) -> np.ndarray:

@@ -70,6 +70,7 @@ _NUMBER = Column("label", NUMBER, "its number in the file; empty without", nulla
 _AS_GIVEN = {
     ROW_GROUP.name: Column(ROW_GROUP.name, TEXT, "its group in the file", nullable=True),
     ROW_EXPOSURE.name: Column(ROW_EXPOSURE.name, NUMBER, "its exposure in the file"),
+    ROW_WEIGHT.name: ROW_WEIGHT,
 }
 
 
@@ -150,7 +151,9 @@ def model_column(model: str, label: str = "") -> str:
     return f"{model}: {label}" if label else model
 
 
-def tested_rows(models: Sequence[str], labels: Sequence[str], is_number: bool) -> Table:
+def tested_rows(
+    models: Sequence[str], labels: Sequence[str], is_number: bool, is_weighted: bool
+) -> Table:
     """Return the table of tested rows with what each model predicts, without their labels.
 
     ``labels`` are those of several classes; of two, and of a number, each model has one column.
@@ -163,6 +166,7 @@ def tested_rows(models: Sequence[str], labels: Sequence[str], is_number: bool) -
             _ID,
             _NUMBER if is_number else _LABEL,
             Column("unit", INT64, "rows of one number (copies, groups) were left out together"),
+            *((ROW_WEIGHT,) if is_weighted else ()),
             *((LOW, HIGH) if is_number else ()),
             *(
                 Column(model_column(model, label), NUMBER, meaning)

@@ -37,7 +37,7 @@ from flows.experts.scored import (
 from flows.experts.settings import ExpertSettings
 from flows.family import Each
 from flows.records.runs import RunPaths
-from flows.tables.roles import LABEL
+from flows.tables.roles import LABEL, WEIGHT
 from vbmodels.core.fit import InProcess, drive
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 from vbmodels.experts.additive.counts import mean_of
@@ -66,8 +66,8 @@ class _Part:
     ----------
     truth
         Labels as numbers, of a number in its own unit; NaN without; [N].
-    unit, fitted, tested
-        Their units, and whether the fit has seen them or they are tested; [N].
+    unit, fitted, tested, weight
+        Their units, whether the fit has seen them or they are tested, and their weights; [N].
     by_model
         What is predicted of each, by the model's name; [N, W].
     ends
@@ -82,12 +82,13 @@ class _Part:
         of their numbers, or their counts by class; [2 + W].
     """
 
-    ARRAYS: ClassVar = ("truth", "unit", "fitted", "tested", "ends", "x", "exposure")
+    ARRAYS: ClassVar = ("truth", "unit", "fitted", "tested", "weight", "ends", "x", "exposure")
 
     truth: FloatArray
     unit: IntArray
     fitted: BoolArray
     tested: BoolArray
+    weight: FloatArray
     by_model: Mapping[str, FloatArray]
     ends: FloatArray
     x: FloatArray
@@ -167,14 +168,18 @@ def _write_part(
     paths: RunPaths,
 ) -> None:
     labels = encoding.labels if len(encoding.labels) > 2 else []
-    schema = tested_rows(tuple(by_model), labels, encoding.target is not None)
     rows = storage.read_table(paths.table("rows", index))
+    given = [name for name in (WEIGHT,) if name in rows.column_names]
+    schema = tested_rows(tuple(by_model), labels, encoding.target is not None, bool(given))
     keys, units = read_units(paths, index)
     # With folds a row that weighs nothing, and that no fold has, is held out and not tested.
     tested = pc.is_valid(rows["without_it"]) if units.folds.size else rows["held_out"]
     unit = pa.chunked_array([pa.array(units.number_of(keys.cells, keys.names))])
+    arrays = [
+        array.filter(tested)
+        for array in (rows["id"], rows["label"], unit, *(rows[name] for name in given))
+    ]
     numbers = [*ends.T, *(column for values in by_model.values() for column in values.T)]
-    arrays = [array.filter(tested) for array in (rows["id"], rows["label"], unit)]
     arrays += [pa.array(np.ascontiguousarray(values)) for values in numbers]
     storage.write_table(paths.table("tested", index), pa.table(arrays, schema=schema.arrow))
 
@@ -216,9 +221,8 @@ def _part_of(
     table: pa.Table,
 ) -> _Part:
     truth, target, by_model = truth_of(batch), forms.encoding.target, {OWN: predicted.own}
-    x, exposure = np.empty((len(truth), 0)), np.ones(len(truth))
-    if isinstance(batch, CountRows):
-        exposure = batch.exposure
+    x = np.empty((len(truth), 0))
+    exposure = batch.exposure if isinstance(batch, CountRows) else np.ones(len(truth))
     if target is not None:
         truth = target.values(table[LABEL].combine_chunks())[0]
     for name, model in others.items():
@@ -233,13 +237,15 @@ def _part_of(
         x = encoded(raw, forms.encoding.columns, filled=False)
     fitted = (batch.weight > 0.0) & ~np.isnan(truth)
     ends = np.empty((len(truth), 0)) if predicted.ends is None else predicted.ends
-    y = truth[fitted]
-    lines = float(by_model[RIDGE][fitted].sum()) if RIDGE in by_model else 0.0
-    sums = np.array([y.sum()])
-    if target is None and predicted.own.shape[1] > 1:
-        sums = np.bincount(y.astype(int), minlength=predicted.own.shape[1])
-    seen = np.array([exposure[fitted].sum(), lines, *sums], float)
-    return _Part(truth, unit_numbers(batch), fitted, tested, by_model, ends, x, exposure, seen)
+    weight = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
+    y, w = truth[fitted], weight[fitted]
+    lines = float((by_model[RIDGE][fitted, 0] * w).sum()) if RIDGE in by_model else 0.0
+    classes = predicted.own.shape[1]
+    sums = np.bincount(y.astype(int), w, classes) if classes > 1 else [(y * w).sum()]
+    seen = np.array([(exposure[fitted] * w).sum(), lines, *sums], float)
+    return _Part(
+        truth, unit_numbers(batch), fitted, tested, weight, by_model, ends, x, exposure, seen
+    )
 
 
 def _held_out(index: int, others: Mapping[str, Any], with_trees: bool, paths: RunPaths) -> _Part:
@@ -348,22 +354,30 @@ def _compared(
     if not with_trees:
         return by_model
     x, new, y = whole.x[fitted], whole.x[tested], whole.truth[fitted]
+    exposure, weight = whole.exposure[fitted], whole.weight[fitted] * whole.exposure[fitted]
+    known = None if (weight == 1.0).all() else weight
     if target is not None:
-        trees = _number_trees(x, y, whole.exposure[fitted], settings.seed, target.count)
+        trees = _number_trees(x, y / exposure, known, settings.seed, target.count)
         by_model[TREES] = (trees(new) * whole.exposure[tested])[:, None]
         return by_model
     codes, columns = y.astype(int), slice(None) if classes > 1 else slice(1, 2)
-    by_model[TREES] = class_trees(x, codes, settings.seed, y.size < FEW_ROWS)(new)[:, columns]
+    by_model[TREES] = class_trees(x, codes, settings.seed, y.size < FEW_ROWS, known)(new)[
+        :, columns
+    ]
     linear = MULTINOMIAL if classes > 1 else LOGISTIC
     if linear not in by_model:
-        by_model[linear] = multinomial(x, codes)(new)[:, columns]
+        by_model[linear] = multinomial(x, codes, known)(new)[:, columns]
     return by_model
 
 
 def _number_trees(
-    x: FloatArray, y: FloatArray, exposure: FloatArray, seed: int, is_count: bool
+    x: FloatArray,
+    y: FloatArray,
+    weight: FloatArray | None,
+    seed: int,
+    is_count: bool,
 ) -> Callable[[FloatArray], FloatArray]:
-    """Grow trees; of counts for the mean exposure."""
+    """Grow trees; of counts for the mean exposure, which ``weight`` has."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     how: dict[str, Any] = {"loss": "poisson" if is_count else "squared_error", "random_state": seed}
@@ -371,5 +385,4 @@ def _number_trees(
         how |= {"learning_rate": 0.05, "max_features": 0.3}
     model = HistGradientBoostingRegressor(**how)
     with threadpool_limits(1):
-        weights = None if (exposure == 1.0).all() else exposure
-        return model.fit(x, y / exposure, weights).predict
+        return model.fit(x, y, weight).predict

@@ -156,7 +156,7 @@ class WeightSums:
         return [
             f"Rows are weighted by {settings.columns[WEIGHT]}: {self.rows:,} rows with a weight "
             f"above 0, an effective sample size of {effective:,.0f}"
-            f"{gone}. Intervals take weights for counts of rows."
+            f"{gone}. Figures take weights for counts of rows."
         ]
 
     def columns(self, settings: RunSettings) -> list[ColumnRead]:

@@ -24,7 +24,7 @@ from flows.tables import mixed
 from flows.tables.mixed import CATEGORY
 from flows.tables.names import digests_of, file_name, listed
 from flows.tables.partition import Part
-from flows.tables.roles import ID, LABEL, cells_of
+from flows.tables.roles import ID, LABEL, WEIGHT, cells_of
 from vbmodels.core.draws import hashed
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, to_bytes
 from vbmodels.experts.shared_rows import (
@@ -344,9 +344,9 @@ def keys_of(
 
 
 def read_names(paths: RunPaths, index: int, settings: ExpertSettings) -> pa.Table:
-    """Return a partition's rows with names and labels, and their groups and exposures if given."""
+    """Return names and labels of a partition's rows; their groups, exposures, weights if given."""
     given = {*settings.columns, GROUP} if settings.group_parts else settings.columns
-    present = [name for name in (GROUP, EXPOSURE) if name in given]
+    present = [name for name in (GROUP, EXPOSURE, WEIGHT) if name in given]
     return storage.read_table(paths.part("rows", index), [ID, LABEL, *present])
 
 

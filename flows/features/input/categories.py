@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flows.tables import mixed
 from vbmodels.core.state import FloatArray, IntArray
@@ -198,7 +199,10 @@ def encode(columns: Mapping[str, pa.Array], known: Sequence[Column]) -> Encoded:
     unknown: dict[str, dict[str, int]] = {}
     respelt: dict[str, dict[str, int]] = {}
     for column in known:
-        cells = column.texts(columns[column.source]).dictionary_encode()
+        given = columns[column.source]
+        # What the column's rule cannot read is a category that the fit never saw.
+        words = mixed.texts(mixed.without_words(given, column.rule))
+        cells = pc.coalesce(column.texts(given), words).dictionary_encode()
         names = cells.dictionary.to_pylist()
         indices = cells.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
         matched = match_levels(names, column.places)

@@ -197,10 +197,9 @@ def write_vcf(
     """
     order = {name: i for i, name in enumerate(contigs)}
     head = header(contigs, samples, source, not_run, null)
-    if indels is not None:
-        head.add_meta("vbflows_indels", indels)
-    if mnv is not None:
-        head.add_meta("vbflows_mnv", mnv)
+    for key, reason in (("vbflows_indels", indels), ("vbflows_mnv", mnv)):
+        if reason is not None:
+            head.add_meta(key, reason)
     for name in thin:
         head.add_meta("vbflows_without_reads", _CONTROL.sub("_", name))
     with tempfile.TemporaryDirectory() as folder:

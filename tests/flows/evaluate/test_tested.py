@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flows.evaluate.estimate import Estimate
-from flows.evaluate.rivals import CLASSES, LABEL, NUMBER, compare
+from flows.evaluate.rivals import CLASSES, COUNT, LABEL, NUMBER, compare
 from flows.evaluate.tested import of_classes, of_label, of_number
 
 RANDOM = np.random.default_rng(4)
@@ -139,3 +139,47 @@ def test_what_is_explained_is_at_most_all():
     assert found.low < found.value < found.high <= 1.0
     same = of_number(np.ones(5), np.ones(5), np.ones(5), np.arange(5), {}, NUMBER)
     assert (same.explained.value, same.better) == (1.0, False)
+
+
+def counted(test):
+    """Return the numbers of a test that rows of some weight and as many rows have alike."""
+    (rival,) = test.rivals
+    numbers = {name: value for name, value in vars(test).items() if isinstance(value, float | int)}
+    estimates = {n: value.value for n, value in vars(test).items() if isinstance(value, Estimate)}
+    of_rival = {"loss of the other": rival.loss, "more": rival.more.value, "area": rival.auroc}
+    return {**numbers, **estimates, **of_rival, "counts": getattr(test, "counts", None)}
+
+
+@pytest.mark.parametrize("kind", ["label", "classes", "number", "count"])
+def test_a_weight_counts_as_so_many_rows(kind):
+    """In every figure, but for the number of groups and what chance can do."""
+    rng = np.random.default_rng(5)
+    times = rng.permutation(np.repeat([1, 2, 5], [100, 50, 20]))
+    n = times.size
+    truth = rng.integers(0, 3 if kind == "classes" else 2, n).astype(float)
+    p, base = rng.random(n), np.full(n, truth.mean())
+    if kind == "classes":
+        p, base = rng.dirichlet(np.ones(3), n), np.full((n, 3), 1.0 / 3.0)
+
+    def test_of(rows, weight):
+        y, own, mean, group = truth[rows], p[rows], base[rows], rows
+        rivals = {"other": p[::-1][rows]}
+        if kind == "label":
+            return of_label(y, own, mean, group, rivals, weight)
+        if kind == "classes":
+            return of_classes(y, own, mean, group, rivals, True, weight)
+        target = NUMBER if kind == "number" else COUNT
+        return of_number(y, own, mean, group, rivals, target, own > 0.5, weight)
+
+    scaled = times / times.mean()
+    one, many = test_of(np.arange(n), scaled), test_of(np.repeat(np.arange(n), times), 1.0)
+    share = times.sum() / n
+    for name, value in counted(many).items():
+        if name in ("rows", "groups", "off", "too_cautious", "too_sure"):
+            continue
+        if isinstance(value, int) and name != "better":
+            assert counted(one)[name] == round(value / share), name
+        elif name == "counts" and value:
+            assert np.allclose(one.counts, np.array(value) / share, atol=0.5)
+        elif name != "counts":
+            assert counted(one)[name] == pytest.approx(value), name

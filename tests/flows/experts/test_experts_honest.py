@@ -196,3 +196,24 @@ def test_an_order_in_time_is_asked_about(tmp_path, walk):
     columns = {"x": rng.standard_normal(300), "label": np.cumsum(steps) if walk else steps}
     warnings = fitted(tmp_path, columns, "baselines=no")[1]["warnings"]
     assert any("order of time" in text for text in warnings) == walk
+
+
+def test_rows_that_are_weighted_are_tested_by_their_weights(tmp_path):
+    """As many cases as controls, of a label that one in 31 has; other models are weighted too."""
+    rng = np.random.default_rng(5)
+    case = np.arange(400) % 2 == 0
+    columns = {"x": rng.standard_normal(400) + 1.5 * case, "z": rng.standard_normal(400)}
+    columns |= {"wt": np.where(case, 1.0, 30.0), "label": np.where(case, "yes", "no")}
+    source = written(tmp_path, columns)
+    for more in ((), setting_args("test_share=0.3")):
+        succeed("experts", source, tmp_path / "out", "--column", "weight=wt", *more)
+        folder, record = latest(tmp_path / "out")
+        test = record["results"]["test"]
+        assert test["better"]
+        assert test["share"]["value"] > 0.93
+        assert test["positives"] < 0.06 * test["rows"]
+        assert rows_of(folder, "tested")["weight"].unique().to_pylist() == [1.0, 30.0]
+        base = rows_of(folder, "tested")["base rate"].to_numpy()
+        assert np.allclose(base, 1.0 / 31.0, atol=0.004)
+        losses = {one["name"]: one["loss"] for one in record["results"]["test"]["rivals"]}
+        assert max(losses.values()) < 2.0 * test["base"]  # of trees without weights some 5 times

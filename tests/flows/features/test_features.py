@@ -70,6 +70,7 @@ def agreed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("agreed")
     rng = np.random.default_rng(0)
     columns = {f"q{d}": words(rng, 60, ("Agree", "Disagree")) for d in range(3)}
+    columns["sure"] = words(rng, 60, ("yes", "no"))
     source = written(folder, columns)
     succeed("features", source, folder / "out", *setting_args("n_features=1", "starts=1"))
     return folder / "out", columns
@@ -83,6 +84,13 @@ def test_new_answers_are_the_fits_whatever_their_case(agreed, tmp_path, capsys):
     scored, fitted = (pq.read_table(latest(at)[0] / "rows") for at in (tmp_path / "out", run))
     assert scored.drop_columns(["id"]).equals(fitted.drop_columns(["id"]))
     assert not pq.read_table(latest(tmp_path / "out")[0] / "imputed").num_rows
+
+
+def test_a_new_answer_among_yes_and_no_is_said(agreed, tmp_path, capsys):
+    run, columns = agreed
+    source = written(tmp_path, {**columns, "sure": ["perhaps", *columns["sure"][1:]]})
+    said = printed(capsys, "score", run, source, tmp_path / "out")
+    assert "sure: categories that the fit never saw are left out: 'perhaps' (1)" in said
 
 
 def test_new_answers_of_which_none_is_known_are_refused(agreed, tmp_path, capsys):
