@@ -424,9 +424,8 @@ def _marks(part: Tables) -> tuple[dict[str, FloatArray], int]:
 
 def _chances(chance: FloatArray) -> FloatArray | None:
     """Return `Summary.chances`, of probabilities of instances."""
-    if np.isnan(chance).any():
-        return None
-    return np.array([np.sum(chance > 0.5), chance.sum()])
+    unknown = bool(np.isnan(chance).any())
+    return None if unknown else np.array([np.sum(chance > 0.5), chance.sum()])
 
 
 def _others(bags: pa.Table) -> frozenset[str]:

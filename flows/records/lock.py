@@ -283,6 +283,4 @@ def _alive(holder: Holder) -> bool:
 
 
 def _name(holder: Holder | None) -> str:
-    if holder is None:
-        return "another process"
-    return f"process {holder.pid} on {holder.host}"
+    return "another process" if holder is None else f"process {holder.pid} on {holder.host}"
