@@ -37,7 +37,7 @@ ROW_EXPOSURE = Column(
     "what the row's count is of, such as years or people (--column exposure=YOURS)",
     accepts=(INT64,),
     finite=True,
-    bounds=(Bound("an exposure above 0", least=1e-9, remedy="correct it or leave the row out"),),
+    bounds=(Bound("an exposure above 0", least=1e-9, remedy="correct it or leave it out"),),
 )
 ROWS_IN = Table(
     "table",

@@ -88,7 +88,11 @@ def suggestions(
             f"--exclude {','.join(design)} leaves it out."
         )
     several = [name for name in used if name in levels and several_answers(levels[name].counts)]
-    lines += [f"Cells hold several answers each: {_some(several)}."] if several else []
+    lines += (
+        [f"Cells hold several answers each: {_some(several)}; make each answer a column."]
+        if several
+        else []
+    )
     lines += _spellings(levels, used)
     return lines
 
@@ -165,7 +169,7 @@ def _spellings(levels: Mapping[str, Levels], used: Sequence[str]) -> list[str]:
     several = [f"{name} ({' and '.join(map(repr, g[:3]))})" for name, g in groups.items() if g]
     if not several:
         return []
-    return [f"Levels that differ by case or blanks alone count as different: {_some(several)}."]
+    return [f"Levels that differ by case or blanks stay apart: {_some(several)}."]
 
 
 def _alike(levels: Iterable[str]) -> list[str]:

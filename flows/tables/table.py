@@ -204,7 +204,7 @@ ROW_WEIGHT = Column(
     finite=True,
     bounds=(
         Bound("a weight of at least 0", least=0, remedy="correct it, or leave it empty"),
-        Bound("a weight of at most 1e15", most=10**15, remedy="divide all weights by one number"),
+        Bound("a weight of at most 1e15", most=10**15, remedy="divide all by one number"),
     ),
 )
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 from scipy.special import expit
 
 from flows.experts.input.design import Design, Forms
-from flows.experts.input.encoding import Encoding, count_beyond
+from flows.experts.input.encoding import Encoding, Outside, count_beyond
 from flows.experts.reasons import MOST_COLUMNS, Move, Reasons, Why
 from vbmodels.tables.columns import Rule
 from vbmodels.tables.encoding import Encoded
@@ -66,4 +66,4 @@ def test_numbers_outside_the_range_of_the_fit_are_found():
     found = reasons()
     assert found.outside.tolist() == [False, False, True]
     beyond = count_beyond(found.raw, found.forms.encoding, ["r1", "r2", "r3"])
-    assert beyond == (1, {"age": 1}, [("r3", "age", 90.0, 20.0, 80.0)])
+    assert beyond == (1, {"age": 1}, [Outside("r3", "age", 90.0, 20.0, 80.0)])
