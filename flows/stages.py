@@ -173,7 +173,7 @@ def _start(run: Run) -> None:
         if not run.is_resume:
             storage.own(run.paths.root, RUN)
         claimed = opened.enter_context(
-            claim(run.paths.work, run.paths.run_id, flow_run=flow_run_id())
+            claim(run.paths.work, run.paths.run_id, flow_run=flow_run_id(), alone=True)
         )
         if claimed.dead is not None:
             run.events.emit(TakenOver(claimed.dead.flow_run))

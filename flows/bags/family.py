@@ -250,10 +250,14 @@ class BagsFamily(Family):
         warnings += doubts + joined_labels(about)
         warnings += split_bags(about)
         warnings += other_levels(first)
-        batch = MultiLabelBags if form.classes else Bags
+        storage.refuse_changed(first.file.url, first.file.fingerprint)  # of which names are
         partitions = tuple(partition.url for partition in built)
         return Prepared(
-            partitions, batch, tuple(warnings), columns=columns, notes=(*notes, *read_as)
+            partitions,
+            MultiLabelBags if form.classes else Bags,
+            tuple(warnings),
+            columns=columns,
+            notes=(*notes, *read_as),
         )
 
     def score(

@@ -160,10 +160,9 @@ class Keywords(ReadsOneTable, Family):
         keep_texts(documents, part.index, paths)
         write_narrow(paths.part("sentences", part.index, "npz"), prepared.sample)
         read_report = prepared.report
-        with_words = read_report.documents - read_report.without_words.count
         return Ingested(
             rows_read=read_report.documents,
-            rows_kept=with_words,
+            rows_kept=read_report.documents - read_report.without_words.count,
             dropped=losses_of(read_report, settings),
             notes={
                 "words": read_report.words,
@@ -219,7 +218,6 @@ class Keywords(ReadsOneTable, Family):
         else:
             shards = look_up_counts(rows, indices, paths, corpus, each)
         urls = each(_build, indices, settings, paths, corpus, shards)
-        batch = PhraseBatch if settings.with_phrases else KeywordBatch
         whole_report = reduce(add, (part.report for part in about))
         columns = self._columns(parts, settings)
         labelled, complete = any(part.known for part in about), any(part.complete for part in about)
@@ -238,7 +236,13 @@ class Keywords(ReadsOneTable, Family):
         warnings, notes = (
             tuple(lines_of(self.name, macro, reading)) for macro in ("read_warnings", "read_notes")
         )
-        return PreparedRun(tuple(urls), batch, warnings, notes=notes, columns=columns)
+        return PreparedRun(
+            tuple(urls),
+            PhraseBatch if settings.with_phrases else KeywordBatch,
+            warnings,
+            notes=notes,
+            columns=columns,
+        )
 
     def _columns(self, parts: Sequence[Part], settings: KeywordSettings) -> tuple[ColumnRead, ...]:
         """Return the columns of all files, if some are not used or not in every file.
@@ -462,6 +466,8 @@ def _read_again(
     """Read a partition without the sentences that most documents share, if it has any."""
     if _sample(part.index, paths).may_have(shared):
         _read(part, settings, paths, shared)
+        for piece in part.slices:  # ingest has read what was there then
+            storage.refuse_changed(piece.url, piece.fingerprint)
 
 
 def _sample(index: int, paths: RunPaths) -> Sample:

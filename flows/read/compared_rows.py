@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from flows import storage
 from flows.evaluate.estimate import Estimate
 from flows.evaluate.rivals import CLASSES, COUNT, LABEL, NUMBER, Target, compare
-from flows.read.rows import cell, described, parts_of, probability_in, selection_in, tables_of
+from flows.read.rows import cell, described, parts_of, probabilities_in, selection_in, tables_of
 from flows.records.runs import RunPaths, RunRecord
 from flows.tables.names import digests_of, same_label
 from vbmodels.core.state import BoolArray, FloatArray
@@ -36,7 +37,7 @@ _LABEL, _OBSERVED, _PREDICTED, _WITHOUT = "label", "observed", "predicted", "wit
 _HELD_OUT, _GROUP, _CHANCE, _PLACE = "held_out", "group", "probability_", "pos"
 _CLASS = "class"  # of a row, where bags have one for each
 _THIS_MODEL = "this model: "
-_SELECTED, _VALUE, _HERE, _SECOND = " selected", " value", " here", " 2"
+_SELECTED, _HERE, _SECOND = " selected", " here", " 2"
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,10 @@ class Moved:
     added_right, dropped_right
         How many of them are expected to be right, by the run that selects them.
     crossed, moved
-        Rows on another side of 0.5, and others that moved by more than `MOVED`.
+        Rows on another side of 0.5, and others that moved by more than `MOVED`; with several
+        probabilities any of them, and one that did names the row too.
     mean, largest
-        Mean and largest size of the changes.
+        Mean and largest size of the changes, of several probabilities the largest of a row.
     rows
         The rows that changed, at most `LISTED`.
     is_cut
@@ -188,15 +190,11 @@ def _tested(paths: RunPaths, name: str, is_score: bool) -> pa.Table | None:
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     names = storage.parquet_file(urls[0]).schema_arrow.names
     tested_columns = [c for c in names if c.startswith(_THIS_MODEL)]
-    chances = tested_columns or [c for c in names if c == "probability" or c.startswith(_CHANCE)]
-    predicted = chances or [c for c in names if c == _PREDICTED]
+    predicted = tested_columns or probabilities_in(names) or [c for c in names if c == _PREDICTED]
     if _LABEL not in names or not predicted or not (tested_columns or _HELD_OUT in names):
         return None
-    without = [c.replace("probability", _WITHOUT, 1) for c in predicted]
-    if len(predicted) == 1 and (predicted == [_PREDICTED] or without[0] not in names):
-        without = [_WITHOUT]
-    without = without if {*without} <= {*names} else []
-    label = "level" if "level" in names and chances else _LABEL
+    without = _without(names, predicted)
+    label = "level" if "level" in names and predicted != [_PREDICTED] else _LABEL
     groups = dict(zip((_GROUP,), (c for c in (_GROUP, "unit") if c in names), strict=False))
     kept = [c for c in (_CLASS, _HELD_OUT) if c in names]
     tables = []
@@ -216,6 +214,14 @@ def _tested(paths: RunPaths, name: str, is_score: bool) -> pa.Table | None:
         columns |= zip((c.replace(_THIS_MODEL, _CHANCE) for c in predicted), values, strict=True)
         tables.append(pa.table(columns).filter(tested))
     return pa.concat_tables(tables)
+
+
+def _without(names: Sequence[str], predicted: Sequence[str]) -> list[str]:
+    """Return the columns of the same predictions without a row's own label; none without these."""
+    without = [c.replace("probability", _WITHOUT, 1) for c in predicted]
+    if len(predicted) == 1 and (predicted == [_PREDICTED] or without[0] not in names):
+        without = [_WITHOUT]
+    return without if {*without} <= {*names} else []
 
 
 def _truth_of(
@@ -239,16 +245,17 @@ def _predictions(rows: pa.Table, columns: Sequence[str]) -> FloatArray:
 
 def _moved(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
     one, two = _read(first, name), _read(second, name)
-    if one is None or two is None or one.column != two.column:
-        return None
-    if one.table.schema.names != two.table.schema.names:
+    if one is None or two is None or one.table.schema.names != two.table.schema.names:
         return None
     keys = _naming(one, two)
     if not keys:
         return None
     both = one.table.join(two.table, keys, join_type="full outer", right_suffix=_SECOND)
     both = both.sort_by([(key, "ascending") for key in keys])
-    p, q = (both[f"{_VALUE}{end}"].to_numpy().astype(float) for end in ("", _SECOND))
+    p, q = (
+        np.column_stack([both[f"{c}{end}"].to_numpy().astype(float) for c in one.predicted])
+        for end in ("", _SECOND)
+    )
     here, there = (both[f"{_HERE}{end}"].is_valid().to_numpy() for end in ("", _SECOND))
     shared = np.isfinite(p) & np.isfinite(q)
     if not shared.any():
@@ -256,6 +263,12 @@ def _moved(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
     size = np.where(shared, np.abs(q - p), 0.0)
     spread = 1.0 if one.is_chance else float(p[shared].std()) or 1.0
     crossed = shared & ((p > 0.5) != (q > 0.5)) & one.is_chance
+    of = np.argmax(size + crossed, axis=1)  # of several classes the one that is listed
+    p, q, shared, crossed = (x[np.arange(len(of)), of] for x in (p, q, shared, crossed))
+    size = size.max(axis=1)
+    if len(one.predicted) > 1:
+        classes = pa.array([c.removeprefix(_CHANCE) for c in one.predicted])
+        both, keys = both.append_column(_CLASS, classes.take(pa.array(of))), [*keys, _CLASS]
     moved = (size > MOVED * spread) & ~crossed
     is_cut = MOST_ROWS in (len(one.table), len(two.table))
     added = dropped = was = np.zeros(len(p), bool)
@@ -275,7 +288,7 @@ def _moved(name: str, first: RunPaths, second: RunPaths) -> Moved | None:
     return Moved(
         table=name,
         column=one.column,
-        headings={name: one.headings[name] for name in (*keys, one.column)},
+        headings={name: one.headings.get(name, name) for name in (*keys, one.column)},
         is_chance=one.is_chance,
         shared=int(shared.sum()),
         first_alone=int((here & ~there).sum()),
@@ -322,10 +335,11 @@ def _list(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Columns that name a row, its label, whether it is selected, and its value."""
+    """Columns that name a row, its label, whether it is selected, and what is ``predicted``."""
 
     table: pa.Table
     keys: Sequence[str]
+    predicted: Sequence[str]
     column: str
     headings: Mapping[str, str]
     is_chance: bool
@@ -336,38 +350,37 @@ def _read(paths: RunPaths, name: str) -> _Rows | None:
     """Read a table; of a fitted row the prediction without its own label, where there is one."""
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     schema = storage.parquet_file(urls[0]).schema_arrow
-    chance = probability_in(schema.names)
-    column = chance or next((c for c in schema.names if c == _PREDICTED), "")
-    if not column or not pa.types.is_floating(schema.field(column).type):
+    predicted = probabilities_in(schema.names) or [c for c in schema.names if c == _PREDICTED]
+    if not predicted or not pa.types.is_floating(schema.field(predicted[0]).type):
         return None
     labels = [c for c in (_LABEL, _OBSERVED) if c in schema.names][:1]
     keys = _before_numbers(schema, labels)
     if not keys:
         return None
     selection = selection_in(schema.names)
-    without = [f.name for f in schema if f.name == _WITHOUT and pa.types.is_floating(f.type)]
-    used = [*keys, *labels, *selection, *without, column]
+    without = _without(schema.names, predicted) or predicted
+    used = [*keys, *labels, *selection, *without, *predicted]
     tables: list[pa.Table] = []
     for url in urls:
         part = storage.read_table(url, list(dict.fromkeys(used)))
-        value = pc.coalesce(part[_WITHOUT], part[column]) if without else part[column]
-        columns = {c: part[c] for c in (*keys, *labels)}
+        columns = {c: part[c] if c == _PLACE else pc.fill_null(part[c], "") for c in keys}
+        columns |= {c: part[c] for c in labels}
         if selection:
-            columns[_SELECTED] = _holds(part, selection)
-        columns |= {_VALUE: value, _HERE: pa.repeat(True, len(part))}
-        tables.append(pa.table(columns))
+            held = (pc.fill_null(pc.equal(part[c], v), False) for c, v in selection.items())
+            columns[_SELECTED] = reduce(pc.and_, held)
+        values = (pc.coalesce(part[w], part[c]) for w, c in zip(without, predicted, strict=True))
+        columns |= zip(predicted, values, strict=True)
+        tables.append(pa.table(columns | {_HERE: pa.repeat(True, len(part))}))
         if sum(map(len, tables)) >= MOST_ROWS:
             break
     table = pa.concat_tables(tables).slice(0, MOST_ROWS)
-    for index, key in enumerate(keys):
-        if pa.types.is_string(table[key].type):
-            table = table.set_column(index, key, pc.fill_null(table[key], ""))
     return _Rows(
         table,
         keys,
-        column,
+        predicted,
+        predicted[0] if len(predicted) == 1 else "probability",
         {c.name: c.label or c.name.replace("_", " ") for c in described(schema)},
-        bool(chance),
+        predicted != [_PREDICTED],
         bool(selection),
     )
 
@@ -383,14 +396,6 @@ def _before_numbers(schema: pa.Schema, labels: Sequence[str]) -> list[str]:
         if field.name != _GROUP and (pa.types.is_string(field.type) or field.name == _PLACE):
             keys.append(field.name)
     return [*keys, *(name for name in schema.names if keys and name == _CLASS)]
-
-
-def _holds(part: pa.Table, values: Mapping[str, bool | str]) -> pa.ChunkedArray:
-    """Return whether each row has all these values of columns."""
-    all_hold = pa.scalar(True)
-    for name, value in values.items():
-        all_hold = pc.and_(all_hold, pc.fill_null(pc.equal(part[name], value), False))
-    return all_hold
 
 
 def _naming(one: _Rows, two: _Rows) -> list[str]:

@@ -61,15 +61,13 @@ _CONDITION = re.compile(r"([^=<>]+)([=<>])(.*)", re.DOTALL)
 _FLAGS = {"yes": True, "true": True, "no": False, "false": False}
 
 
-def probability_in(columns: Sequence[str]) -> str:
-    """Return the column of a probability, by which rows are ranked; empty where there is none.
+def probabilities_in(columns: Sequence[str]) -> list[str]:
+    """Return the columns of probabilities; rows are ranked by the first.
 
-    >>> probability_in(["id", "probability_yes"]), probability_in(["id", "score"])
-    ('probability_yes', '')
+    >>> probabilities_in(["id", "probability_yes"]), probabilities_in(["id", "score"])
+    (['probability_yes'], [])
     """
-    return next(
-        (c for c in columns if c in ("probability", "prob") or c.startswith("probability_")), ""
-    )
+    return [c for c in columns if c in ("probability", "prob") or c.startswith("probability_")]
 
 
 def order_of(columns: Sequence[str]) -> str:
@@ -80,8 +78,8 @@ def order_of(columns: Sequence[str]) -> str:
     >>> order_of(["category", "probability", "ratio"])
     'ratio'
     """
-    named = next((column for column in ("ratio", "feature_1") if column in columns), "")
-    return named if named == "ratio" else probability_in(columns) or named
+    first = ["ratio"] if "ratio" in columns else probabilities_in(columns)
+    return next((c for c in (*first, "feature_1") if c in columns), "")
 
 
 def selection_in(columns: Sequence[str]) -> Mapping[str, bool | str]:
@@ -222,7 +220,7 @@ def first_table(paths: RunPaths) -> tuple[str, str]:
         columns = storage.parquet_file(files[0]).schema_arrow.names
         rows = next(filter(None, (storage.parquet_file(f).metadata.num_rows for f in files)), 0)
         chosen = selection_in(columns)
-        ranked = probability_in(columns) or "predicted" in columns
+        ranked = probabilities_in(columns) or "predicted" in columns
         options = ["--new"] if "observed" in columns else []
         if chosen:
             options.append("--selected")

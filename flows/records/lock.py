@@ -209,7 +209,9 @@ class Claim:
 
 
 @contextmanager
-def claim(store: str, run_id: str, timeout: float = TIMEOUT, flow_run: str = "") -> Iterator[Claim]:
+def claim(
+    store: str, run_id: str, timeout: float = TIMEOUT, flow_run: str = "", alone: bool = False
+) -> Iterator[Claim]:
     """Hold a run for the duration of a block; nested claims in one process are one.
 
     Parameters
@@ -222,13 +224,15 @@ def claim(store: str, run_id: str, timeout: float = TIMEOUT, flow_run: str = "")
         Seconds to watch the heartbeat of a holder on another machine.
     flow_run
         Id of the Prefect flow run that holds it, for the one that finds it dead.
+    alone
+        Whether it is the outermost of its run: what this process holds is another thread's.
 
     Raises
     ------
     RunBusy
-        If another process that is alive holds the run.
+        If another process that is alive holds the run, or another thread.
     """
-    if store in _held:
+    if store in _held and not alone:
         yield _held[store]
         return
     claimed = Claim(store, run_id, flow_run)

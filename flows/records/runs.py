@@ -176,7 +176,7 @@ class RunRecord(json_files.Form):
     started: datetime
     finished: datetime
     seconds: float
-    peak_memory_bytes: int
+    peak_memory_bytes: int  # of the driver: of workers it is not known
     inputs: list[InputRecord]
     rows_read: int
     rows_kept: int

@@ -65,8 +65,9 @@ def histogram(
     x_label: str,
     y_label: str,
     title: str,
-    bins: int = 20,
-    counts: ArrayLike | None = None,
+    *,
+    bins: int,
+    counts: ArrayLike,
     limit: float | None = None,
 ) -> Spec:
     """Plot the distribution of values in [0, 1], weighted by ``counts``, with each bar's number.

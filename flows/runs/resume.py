@@ -120,7 +120,9 @@ def turn(run: Run) -> Iterator[None]:
         return
     made = storage.absent(run.paths.target)
     try:
-        with claim(run.paths.target, run.paths.run_id, flow_run=flow_run_id()) as run.turn:
+        with claim(
+            run.paths.target, run.paths.run_id, flow_run=flow_run_id(), alone=True
+        ) as run.turn:
             if run.turn.dead is not None:
                 run.events.emit(TakenOver(run.turn.dead.flow_run))
             yield

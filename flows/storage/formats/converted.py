@@ -239,8 +239,8 @@ def _json_array(url: str, packing: str | None, sink: Sink) -> None:
     if size_of(url) > _MOST_ARRAY:
         raise cannot_read(
             url,
-            f"an array of more than {_MOST_ARRAY // 2**20} MiB; write each row as an "
-            "object on its own line (.jsonl)",
+            f"an array of more than {_MOST_ARRAY // 2**20} MiB; write each row on its own line "
+            "(.jsonl)",
         )
     with _opened(url, packing) as stream:
         data = stream.read()

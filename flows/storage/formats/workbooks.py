@@ -197,7 +197,9 @@ def _statistics(url: str, path: str, end: str) -> CellTable:
             for cell in np.asarray(cells[name], object).tolist()
         ]
         categories = _labelled(values, labels.get(name, {}))
-        named += [] if categories is None else [name]
+        if categories is not None:
+            n, of = (len({*cells_of} - {None}) for cells_of in (categories.to_pylist(), values))
+            named.append(name if n == of else f"{name} ({n} labels of {of} values)")
         arrays.append(_column(values) if categories is None else categories)
     notes = []
     rows = pa.Table.from_arrays(arrays, names=list(meta.column_names))
@@ -205,11 +207,11 @@ def _statistics(url: str, path: str, end: str) -> CellTable:
         rows = rows.slice(skip)
         notes.append(f"its first {skip} rows are not read")
     if named:
-        listed = _listed(named)
-        notes.append(f"value labels are the categories of {listed}")
+        notes.append(f"value labels are the categories of {_listed(named)}")
     if ranges:
-        listed = _listed(list(ranges))
-        notes.append(f"values that the file calls missing are missing cells of {listed}")
+        notes.append(
+            f"values that the file calls missing are missing cells of {_listed(list(ranges))}"
+        )
     return CellTable(rows, notes)
 
 

@@ -7,7 +7,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from flows import stages
+from flows.faults import RunError
 from flows.records.runs import open_run
+from flows.run import begin
 from tests.advice.commands import page_of
 from tests.flows.bags.bag_files import fitted, instances, table_of, written
 from tests.flows.commands import answer, refused
@@ -40,6 +43,22 @@ def test_a_declared_list_of_features_is_one_column(tmp_path, capsys):
     path = written(tmp_path, pa.table(table))
     columns = answer(capsys, "check", "bags", path)["columns"]
     assert [one["used"] for one in columns if one["name"] == "features"] == ["features"]
+
+
+def test_a_file_whose_columns_change_before_features_get_their_names_is_refused(tmp_path):
+    path = tmp_path / "in.csv"
+    table = pd.DataFrame(cells())
+    table.to_csv(path, index=False)
+
+    def prepare():
+        with begin("bags", str(path), str(tmp_path / "out")) as begun:
+            stages.check(begun)
+            stages.ingest(begun)
+            table[[*table.columns[:2], "CD8", "CD3"]].to_csv(path, index=False)
+            stages.prepare(begun)
+
+    with pytest.raises(RunError, match="has changed since this run first read it"):
+        prepare()
 
 
 def test_gaps_that_hold_the_label_are_seen_and_counted(gaps, tmp_path, capsys):

@@ -8,8 +8,10 @@ import json
 import os
 import time
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyreadstat
 import pytest
 
 from flows import storage
@@ -213,3 +215,13 @@ def test_a_folder_of_texts_is_a_corpus(tmp_path):
     assert [check_file(family, file, KeywordSettings()).rows for file in files] == [1, 1]
     parts = cut(files, [1, 1], 10, None)
     assert read_part(parts[0], DOCUMENTS)["doc_id"].to_pylist() == [f.url for f in files]
+
+
+def test_values_that_share_a_label_are_counted(tmp_path):
+    path = str(tmp_path / "a.sav")
+    answers = pd.DataFrame({"q": [1.0, 2.0, 3.0, None], "r": [1.0, 2.0, 2.0, 1.0]})
+    labels = {"q": {1.0: "Yes", 2.0: "Yes", 3.0: "No"}, "r": {1.0: "a", 2.0: "b"}}
+    pyreadstat.write_sav(answers, path, variable_value_labels=labels)
+    assert storage.read_table(path)["q"].to_pylist() == ["Yes", "Yes", "No", None]
+    ((note, _),) = storage.file_notes(path)
+    assert note == "value labels are the categories of q (2 labels of 3 values), r"

@@ -3,13 +3,15 @@
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from numpy.testing import assert_allclose
 
-from flows import storage
+from flows import stages, storage
+from flows.faults import RunError
 from flows.keywords.settings import KeywordSettings
 from flows.records.runs import open_run
 from flows.records.states import read_state
-from flows.run import run
+from flows.run import begin, run
 from flows.settings import ComputeSettings
 from vbmodels.estimators import KeywordExtractor
 from vbmodels.keywords.phrases.model import PhraseGlobal
@@ -80,6 +82,23 @@ def test_shared_sentences_leave_no_trace(tmp_path):
     assert rows.equals(plain)
     assert again.phrases.theta.tobytes() == q.phrases.theta.tobytes()
     assert any("12 documents" in note for note in record.notes)
+
+
+def test_a_file_that_changes_before_shared_sentences_are_left_out_is_refused(tmp_path):
+    """It is read once more for that: the rest of the run would be of other documents."""
+    path = tmp_path / "in.csv"
+    rows = [f'd{i},"{text} {FOOTER.format(i)}"' for i, text in enumerate(texts())]
+    path.write_text("\n".join(["doc_id,text", *rows]))
+
+    def prepare():
+        with begin("keywords", str(path), str(tmp_path / "out")) as begun:
+            stages.check(begun)
+            stages.ingest(begun)
+            path.write_text("\n".join(["doc_id,text", *rows[:7]]))
+            stages.prepare(begun)
+
+    with pytest.raises(RunError, match="has changed since this run first read it"):
+        prepare()
 
 
 def test_new_documents_are_read_by_the_rules_of_the_fit(tmp_path):

@@ -42,6 +42,11 @@ def test_the_trace_is_folded_below_the_settings():
     assert opened < end.index("<figure") < end.index("It rose.")
 
 
+def test_the_memory_of_the_driver_is_not_said_to_be_that_of_workers():
+    assert "1.0 s, 0 MiB at most." in page()
+    assert "1.0 s.</p>" in page(record={"workers": 2})
+
+
 def test_settings_are_folded_and_those_that_were_given_come_first():
     settings = {"tol": 1e-6, "tau": None, "sheet": None}
     html = page(record={"settings": settings, "changed": {"tol": 1e-6}}, meant={"tau": "3 experts"})

@@ -225,7 +225,30 @@ def test_rows_of_a_class_whose_prediction_without_their_label_is_its_name_are_co
     rows = {"id": ["a", "b"], "label": ["x", "y"], "predicted": ["x", "x"], "held_out": [True] * 2}
     rows |= {"probability_x": [0.9, 0.7], "probability_y": [0.1, 0.3], "without_it": ["x", None]}
     found = of_rows(tmp_path, rows, rows | {"probability_x": [0.9, 0.4]})
-    assert [listed(moved) for moved in found.moved] == [[("b", "crossed", 0.7, 0.4)]]
+    assert [listed(moved) for moved in found.moved] == [[("bx", "crossed", 0.7, 0.4)]]
+
+
+def test_the_probability_of_any_class_counts_and_is_named(tmp_path):
+    """The first class stays as it is; the row is now of another class."""
+    rows = {"id": ["a", "b", "c"], "probability_x": [0.1, 0.2, 0.2]}
+    first = rows | {"probability_y": [0.8, 0.7, 0.4], "probability_z": [0.1, 0.1, 0.4]}
+    second = rows | {"probability_y": [0.2, 0.7, 0.2], "probability_z": [0.7, 0.1, 0.6]}
+    comparison = of_rows(tmp_path, first, second)
+    (found,) = comparison.moved
+    assert (found.shared, found.crossed, found.moved) == (3, 2, 0)
+    assert listed(found) == [("ay", "crossed", 0.8, 0.2), ("cz", "crossed", 0.4, 0.6)]
+    assert list(found.headings.values()) == ["id", "class", "probability"]
+    assert found.mean == pytest.approx((0.6 + 0.2) / 3)
+    assert headline(comparison).startswith("2 of 3 probabilities crossed 0.5")
+
+
+def test_a_predicted_number_without_a_bag_is_no_probability_of_its_level(tmp_path):
+    rows = {"bag_id": ["a", "b"], "predicted": [2.1, 1.2], "without_it": [2.3, 1.4]}
+    rows |= {"probability_1": [0.1, 0.9], "probability_2": [0.9, 0.1]}
+    first = rows | {"without_it_1": [0.2, 0.8], "without_it_2": [0.8, 0.2]}
+    second = first | {"without_it_1": [0.2, 0.4], "without_it_2": [0.8, 0.6]}
+    (found,) = of_rows(tmp_path, first, second).moved
+    assert listed(found) == [("b1", "crossed", 0.8, 0.4)]
 
 
 def test_bags_of_several_classes_have_a_row_for_each(tmp_path):

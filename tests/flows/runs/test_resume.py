@@ -419,3 +419,14 @@ def test_a_stage_that_is_tried_again_goes_on_where_it_failed(source, tmp_path, m
     latest = json.loads((tmp_path / "out" / "latest.json").read_text())
     assert latest["run_id"] == outcome["run_id"] == run.paths.run_id
     assert not (tmp_path / "out" / "runs" / run.paths.run_id / "work").exists()
+
+
+def test_a_run_that_another_thread_has_is_not_gone_on_with(source, tmp_path, stopped):
+    """Two threads of one process would write one run."""
+    target = tmp_path / "out"
+    run_id = stopped(source, target)
+    work = str(target / "runs" / run_id / "work")
+    for store, resume in ((str(target), "auto"), (work, run_id), (work, "auto")):
+        with lock.claim(store, run_id), pytest.raises(RunBusy, match=f"{run_id} is still going"):
+            go(source, target, resume)
+    assert go(source, target, "auto")["run_id"] == run_id
