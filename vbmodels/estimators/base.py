@@ -89,8 +89,7 @@ def documented(estimator: type[E]) -> type[E]:
     # Python 3.13 removes a docstring's indentation itself, 3.12 does not.
     text = inspect.cleandoc(estimator.__doc__ or "")
     before, attributes, rest = text.partition("Attributes\n----------\n")
-    parameters = f"Parameters\n----------\n{listed}\n"
-    estimator.__doc__ = before + parameters + attributes + rest
+    estimator.__doc__ = before + f"Parameters\n----------\n{listed}\n" + attributes + rest
     return estimator
 
 

@@ -164,8 +164,7 @@ def path(
     ended = False
     while not ended:
         fit, best, left_out = yield Save((fit, best, left_out))
-        tried = replace(fit, tau=taus[len(left_out)])
-        fit = yield Phase(newton(tried, observed, tolerance))
+        fit = yield Phase(newton(replace(fit, tau=taus[len(left_out)]), observed, tolerance))
         sums = yield Evaluate(Fits((fit.left_out(observed),)))
         left_out = (*left_out, float(sums.left_out.value[0]))
         if left_out[-1] >= max(left_out):
