@@ -407,8 +407,7 @@ def largest(table: Any, names: Sequence[str]) -> dict[str, Any]:
     slopes = np.array(
         [i for i, text in enumerate(name) if not text.endswith("intercept")], np.int64
     )
-    size = np.abs(rows["mean"].to_numpy()[slopes])
-    order = slopes[np.argsort(-size, kind="stable")[:MOST]]
+    order = slopes[np.argsort(-np.abs(rows["mean"].to_numpy()[slopes]), kind="stable")[:MOST]]
     numbers = {column: rows[column].to_numpy()[order] for column in ("mean", "low", "high")}
     return {"name": name[order], **numbers}
 

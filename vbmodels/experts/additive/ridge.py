@@ -158,8 +158,7 @@ def path(
 
     It ends ``past`` values of tau after that which leaving rows out says is best.
     """
-    start = observed.start(observed.precision(1.0, joint).size)
-    fit = best = RidgeFit.at(taus[0], start, joint)
+    fit = best = RidgeFit.at(taus[0], observed.start(observed.precision(1.0, joint).size), joint)
     left_out: tuple[float, ...] = ()
     ended = False
     while not ended:
