@@ -505,7 +505,8 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the predicted number of every row, [rows].
 
-        With ``return_std`` also the standard deviation of a new row's number around it.
+        With ``return_std`` also the standard deviation of a new row's number around it, which has
+        one noise for all rows: it is too small where a cell that matters is missing.
         """
         check_is_fitted(self)
         mean, sd = self.posterior_.predict(self._unlabelled(X))
