@@ -147,6 +147,24 @@ def test_missing_keywords_are_those_that_nobody_looked_for(given, hole):
     assert_array_equal(one.coef_means_, extractor().fit(texts, known).coef_means_)
 
 
+def test_whether_lists_are_complete_is_read_as_the_command_reads_it(given):
+    texts, known = given
+    plain = extractor().fit(texts, known, complete=[True] * 20 + [False] * 20)
+    words = extractor().fit(texts, known, complete=["Yes", 1] * 10 + ["no", "", 0.0, None] * 5)
+    assert_array_equal(words.coef_means_, plain.coef_means_)
+    with pytest.raises(ValueError, match="expected yes or no for complete in document 2, found 'm"):
+        extractor().fit(texts, known, complete=[True, False, "maybe"] + [True] * 37)
+
+
+@pytest.mark.parametrize("hole", [None, float("nan"), pd.NA])
+def test_gaps_in_lists_of_tokens_and_keywords_are_refused(given, hole):
+    texts, known = given
+    with pytest.raises(TypeError, match="keywords as a list of texts in document 0, found"):
+        extractor().fit(texts, [[*known[0], hole], *known[1:]])
+    with pytest.raises(TypeError, match="a list of tokens in document 1, found"):
+        extractor().fit([texts[0], [*texts[1], hole], *texts[2:]], known)
+
+
 def of_phrases(count, seed=4):
     """Documents of unrelated words with true phrases of two, of which one word is a keyword's."""
     rng = np.random.default_rng(seed)

@@ -312,8 +312,7 @@ def _from_table(table: Any, wanted: tuple[str, ...]) -> GivenBags:
     elif not wanted:
         out = {n: why for n in columns if (why := _left_out(n, cells_of(table, n)))}
         columns = tuple(name for name in columns if name not in out)
-        values = numbers_of(table, columns)
-        places = find_places(dict(zip(columns, values.T, strict=True)), bag)
+        places = find_places(dict(zip(columns, numbers_of(table, columns).T, strict=True)), bag)
         if len(places) < len(columns):
             out |= {name: Reason("other", why) for name, why in places.items()}
             columns = tuple(name for name in columns if name not in out)

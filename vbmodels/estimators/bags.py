@@ -165,8 +165,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
 
     def predict(self, X: Any) -> Any:
         """Return the more probable class of every bag, [bags]."""
-        second = self.predict_proba(X)[:, 1] > 0.5
-        return self.classes_[second.astype(int)]
+        return self.classes_[(self.predict_proba(X)[:, 1] > 0.5).astype(int)]
 
     def predict_instance_proba(self, X: Any) -> Any:
         """Return the probability that an instance makes its bag positive.

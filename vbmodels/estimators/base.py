@@ -89,8 +89,7 @@ def documented(estimator: type[E]) -> type[E]:
     # Python 3.13 removes a docstring's indentation itself, 3.12 does not.
     text = inspect.cleandoc(estimator.__doc__ or "")
     before, attributes, rest = text.partition("Attributes\n----------\n")
-    parameters = f"Parameters\n----------\n{listed}\n"
-    estimator.__doc__ = before + parameters + attributes + rest
+    estimator.__doc__ = before + f"Parameters\n----------\n{listed}\n" + attributes + rest
     return estimator
 
 
@@ -408,8 +407,7 @@ def largest(table: Any, names: Sequence[str]) -> dict[str, Any]:
     slopes = np.array(
         [i for i, text in enumerate(name) if not text.endswith("intercept")], np.int64
     )
-    size = np.abs(rows["mean"].to_numpy()[slopes])
-    order = slopes[np.argsort(-size, kind="stable")[:MOST]]
+    order = slopes[np.argsort(-np.abs(rows["mean"].to_numpy()[slopes]), kind="stable")[:MOST]]
     numbers = {column: rows[column].to_numpy()[order] for column in ("mean", "low", "high")}
     return {"name": name[order], **numbers}
 

@@ -16,7 +16,15 @@ from vbmodels.keywords.features import build_batch, in_phrases, label_rates
 from vbmodels.keywords.phrases.batch import PhraseBatch
 from vbmodels.keywords.phrases.features import build_phrases
 from vbmodels.keywords.units import KeywordBatch
-from vbmodels.tables.frames import cells_of, is_frame, is_missing, names_of, values_of
+from vbmodels.tables.frames import (
+    cells_of,
+    is_frame,
+    is_missing,
+    names_of,
+    text_of,
+    values_of,
+)
+from vbmodels.tables.levels import NO, YES
 from vbmodels.text.candidate_words import Vocabulary
 from vbmodels.text.candidates import fold_of, stem_keys
 from vbmodels.text.reading import ReadDocuments, read_documents
@@ -86,7 +94,7 @@ def given_documents(X: Any, y: Any, complete: Any, ids: Any, scores: Any) -> Giv
         labels = Labels(
             str(d),
             _terms(known[d], d),
-            not is_missing(whole[d]) and bool(whole[d]),
+            _is_complete(whole[d], d),
             None,
             *_scored(scores_of[d], d),
         )
@@ -110,10 +118,19 @@ def _entries(what: str, cells: Any, d: int, kind: type = object) -> list[Any]:
     if isinstance(cells, str | bytes | Mapping) or not isinstance(cells, Iterable):
         raise TypeError(f"expected {what} in document {d}, found {type(cells).__name__}")
     entries = list(cells)
-    odd = next((c for c in entries if isinstance(c, bytes) or not isinstance(c, kind)), None)
-    if odd is not None or (kind is not object and None in entries):
-        raise TypeError(f"expected {what} in document {d}, found {odd!r} among them")
+    wrong = is_missing if kind is object else lambda cell: not isinstance(cell, kind)
+    for cell in entries:
+        if wrong(cell) or isinstance(cell, bytes):
+            raise TypeError(f"expected {what} in document {d}, found {cell!r} among them")
     return entries
+
+
+def _is_complete(mark: Any, d: int) -> bool:
+    """Read whether a document's list is complete, by the words that the pipeline knows."""
+    word = "" if is_missing(mark) else text_of(mark).strip().lower()
+    if word not in ("", *YES, *NO):
+        raise ValueError(f"expected yes or no for complete in document {d}, found {mark!r}")
+    return word in YES
 
 
 def _as_many(name: str, cells: list[Any], tokens: list[str], d: int) -> list[Any]:

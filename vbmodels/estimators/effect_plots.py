@@ -60,8 +60,7 @@ def draw_named(
         raise ValueError(f"column: expected one of {', '.join(known)}, got {column!r}")
     ax = new_axes((5.0, 3.5)) if ax is None else ax
     if isinstance(effect, PairEffect):
-        top = max(float(np.abs(effect.mean).max()), 1e-9)
-        _heat_map(effect, ax, top, unit)
+        _heat_map(effect, ax, max(float(np.abs(effect.mean).max()), 1e-9), unit)
     else:
         _effect(effect, ax)
         ax.set_ylabel(unit)

@@ -171,8 +171,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         if self.inference == "additive":
             batches = [replace(rows, copies=copies) for rows in batches]
         if several:
-            parts = np.array_split(code, len(batches))
-            pairs = zip(batches, parts, strict=True)
+            pairs = zip(batches, np.array_split(code, len(batches)), strict=True)
             batches = [ClassRows(rows, labels, len(self.classes_)) for rows, labels in pairs]
         self._share = np.bincount(code, minlength=len(self.classes_)) / len(code)
         self._keep(model.posterior(self._run(model, batches)))
@@ -296,8 +295,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of the classes, [rows, classes], corrected for class_weight."""
-        share = self._weighted(X)
-        return unweighted(share, self._class_weight)
+        return unweighted(self._weighted(X), self._class_weight)
 
     def _weighted(self, X: Any) -> FloatArray:
         """Return the classes' shares of each row as fitted, in proportion to weight and P."""
@@ -316,8 +314,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
 
     def predict(self, X: Any) -> Any:
         """Return the class of the largest probability times class_weight, [rows]."""
-        best = np.argmax(self._weighted(X), axis=1)
-        return self.classes_[best]
+        return self.classes_[np.argmax(self._weighted(X), axis=1)]
 
     def responsibilities(self, X: Any) -> Any:
         """Return each expert's share of every row by the gates, in the kind of table of ``X``.
@@ -508,7 +505,8 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the predicted number of every row, [rows].
 
-        With ``return_std`` also the standard deviation of a new row's number around it.
+        With ``return_std`` also the standard deviation of a new row's number around it, which has
+        one noise for all rows: it is too small where a cell that matters is missing.
         """
         check_is_fitted(self)
         mean, sd = self.posterior_.predict(self._unlabelled(X))

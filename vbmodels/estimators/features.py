@@ -230,8 +230,7 @@ class LatentFeatures(
             for d, (key, rule) in zip(self._sources, split.rules.items(), strict=True)
         ]
         for key in split.several:
-            line = split.in_words(key, names[int(key)])
-            warnings.warn(line, ColumnWarning, stacklevel=5)
+            warnings.warn(split.in_words(key, names[int(key)]), ColumnWarning, stacklevel=5)
 
     @property
     def features_(self) -> Any:
@@ -300,8 +299,7 @@ class LatentFeatures(
         group = np.random.default_rng(0).permutation(columns) % min(HIDDEN, columns)
         total, cells = 0.0, 0
         for number in range(group.max() + 1):
-            rest = np.where(group == number, MISSING, codes)
-            batch = feature_batch(rest, self._levels)
+            batch = feature_batch(np.where(group == number, MISSING, codes), self._levels)
             prediction = apply(self.model_, self.q_, batch, self._options)
             truth = codes[prediction.rows, prediction.columns]
             known = truth != MISSING

@@ -461,8 +461,7 @@ class KeywordExtractor(TransformerMixin, KeywordOptions, LoopEstimator):
         """Return how many new candidates of a document may be selected."""
         if self.per_document is not None or self.unit == "word":
             return self.per_document
-        number = number_of(self._regression()[1], self.keyphrases)
-        return most_new(number, units.y, units.offsets)
+        return most_new(number_of(self._regression()[1], self.keyphrases), units.y, units.offsets)
 
     def _columns(self, scored: Scored, least: int) -> dict[str, Any]:
         """Return the columns of a partition's candidates; those from bin ``least`` are selected."""

@@ -431,8 +431,7 @@ class VariantTester(CallOptions, LoopEstimator):
         return self._read(X, ref, self._given.counts.case if case is None else case)
 
     def _read(self, X: Any, ref: Any, case: Any) -> GivenCounts:
-        tables = is_frame(X)
-        data = read_table(X, self.case, self.control) if tables else read_array(X, ref, case)
+        data = read_table(X, self.case, self.control) if is_frame(X) else read_array(X, ref, case)
         counts = data.counts
         if not counts.counts[:, counts.case].any():
             raise ValueError(f"expected reads of the case, found none at {len(counts)} locations")

@@ -11,6 +11,8 @@ TEST_FOLDS = 5
 """Folds that test all rows."""
 SAME_LABEL, MOST_OF_ONE = 0.9, 2.0
 """Share of pairs of copies that have one label, at least, and rows of each combination, at most."""
+FEWEST_COPIED = 20
+"""Combinations of cells from which on rows of one label that share one are copies."""
 
 
 def neighbours_alike(label: FloatArray, numeric: bool) -> float:
@@ -73,27 +75,32 @@ def are_copies(cell: IntArray, label: FloatArray) -> bool:
     >>> are_copies(np.array([0, 0, 0, 1, 1, 1]), np.array([5.0, 4.0, 5.0, 2.0, 3.0, 5.0]))
     False
     """
+    count = np.unique(cell, return_counts=True)[1]
+    most = MOST_OF_ONE * count.size * np.gcd.reduce(count)  # of the table, so many times
+    return bool((count > 1).any() and cell.size <= most and labels_alike(cell, label))
+
+
+def labels_alike(cell: IntArray, label: FloatArray) -> bool:
+    """Whether most pairs of rows with the same number of their cells have one label."""
     count = np.bincount(cell)
     several = count[cell] > 1
-    if not several.any():
-        return False
     of = np.column_stack([cell[several], label[several]])
-    same, count = np.unique(of, axis=0, return_counts=True)[1], count[count > 0]
-    pairs, alike = float(count @ (count - 1)), float(same @ (same - 1))
-    whole = int(np.gcd.reduce(count))  # the table, so many times
-    return alike >= SAME_LABEL * pairs and cell.size <= MOST_OF_ONE * whole * count.size
+    same = np.unique(of, axis=0, return_counts=True)[1]
+    return bool(same @ (same - 1) >= SAME_LABEL * (count @ (count - 1)))
 
 
-def are_crowded(cell: IntArray) -> bool:
-    """Whether many rows have each combination of cells.
+def are_crowded(cell: IntArray, label: FloatArray) -> bool:
+    """Whether many rows have each combination of cells, and are no copies.
 
-    Unless they are copies, each is then held out by itself: of a column of two values, what one
-    does to the label could else be seen in no part of the rows that lacks it.
+    Each is then held out by itself: of a column of two values, what one does to the label could
+    else be seen in no part of the rows that lacks it.
 
-    >>> are_crowded(np.repeat([0, 1], 3)), are_crowded(np.repeat([0, 1], 2))
-    (True, False)
+    >>> [are_crowded(np.repeat([0, 1], n), np.zeros(2 * n)) for n in (3, 2)]
+    [True, False]
     """
-    return cell.size > MOST_OF_ONE * np.unique(cell).size
+    different = np.unique(cell).size
+    few = different < FEWEST_COPIED or not labels_alike(cell, label)
+    return cell.size > MOST_OF_ONE * different and few
 
 
 def units_of(cell: IntArray, label: FloatArray | IntArray) -> tuple[IntArray, bool]:
@@ -104,8 +111,9 @@ def units_of(cell: IntArray, label: FloatArray | IntArray) -> tuple[IntArray, bo
     >>> units_of(np.repeat([5, 3], [3, 4]), np.arange(7.0))
     (array([4, 5, 6, 0, 1, 2, 3]), False)
     """
-    copies = are_copies(np.unique(cell, return_inverse=True)[1], np.asarray(label, float))
-    if copies or not are_crowded(cell):
+    of, values = np.unique(cell, return_inverse=True)[1], np.asarray(label, float)
+    copies = are_copies(of, values)
+    if copies or not are_crowded(of, values):
         return cell, copies
     units = np.empty(cell.size, np.int64)
     units[np.lexsort((label, cell))] = np.arange(cell.size)

@@ -80,8 +80,7 @@ def _log_sums(log_p: FloatArray, levels: IntArray) -> FloatArray:
     first = np.concatenate([[0], np.cumsum(levels)[:-1]])
     column = np.repeat(np.arange(len(levels)), levels)
     top = np.maximum.reduceat(log_p, first, axis=1)
-    total = np.add.reduceat(np.exp(log_p - top[:, column]), first, axis=1)
-    return top + np.log(total)
+    return top + np.log(np.add.reduceat(np.exp(log_p - top[:, column]), first, axis=1))
 
 
 BLOCK = 256
@@ -214,8 +213,7 @@ class TextIBP:
         column = np.repeat(np.arange(len(levels)), levels)
         log_count = np.log(observed.counts + 1.0)
         first = np.concatenate([[0], np.cumsum(levels)[:-1]])
-        centre = log_count[first]
-        phi[:, 0] = log_count - centre[column]
+        phi[:, 0] = log_count - log_count[first][column]
         along = _directions(observed, np.flatnonzero(self.free(levels)), k)
         phi[self.free(levels), 1 : 1 + along.shape[1]] = along
         phi[first] = 0.0

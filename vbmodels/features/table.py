@@ -443,8 +443,7 @@ def simulate_table(
     on = rng.random(psi.shape) < expit(psi)
     codes, first = np.zeros((n_rows, len(levels)), dtype=np.int64), 0
     for d, r in enumerate(levels):
-        block = on[:, first : first + int(r) - 1]
-        codes[:, d] = np.cumprod(block, axis=1).sum(1)
+        codes[:, d] = np.cumprod(on[:, first : first + int(r) - 1], axis=1).sum(1)
         first += int(r) - 1
     codes[rng.random(codes.shape) < missing] = -1
     return codes, z, weights

@@ -39,8 +39,7 @@ def _refuse_what_is_not_finite(state: Any, may_be_infinite: frozenset[str], wher
                 ~np.isnan(array) if name.split(".")[-1] in may_be_infinite else np.isfinite(array)
             )
             if not fine.all():
-                leaf_name = f"{where}: {name}"
-                FINITE.breaks(leaf_name, f"{name} holds {array[~fine].flat[0]}")
+                FINITE.breaks(f"{where}: {name}", f"{name} holds {array[~fine].flat[0]}")
 
 
 def check_finite(case: Case, item: Extremes) -> Figures:

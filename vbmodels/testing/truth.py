@@ -183,8 +183,7 @@ def check_agreement(case: Case, item: Agreement) -> Figures:
             def show(local: Any, batch: Any = batch) -> FloatArray:
                 return item.published(model, done.q, batch, local)
 
-            again = show(repeated(model, done.q, new, show))
-            cold.append(_differences(again, published))
+            cold.append(_differences(show(repeated(model, done.q, new, show)), published))
         if item.scored is not None:
             score = item.scored(model, done.q, new)
             SCORES.holds(

@@ -143,8 +143,7 @@ def without_tags(text: str) -> str:
     parser = _Text()
     parser.feed(re.sub(r"<(?=[\s\d=])", "&lt;", _NO_SECTION.sub(" ", text)))
     parser.close()
-    lines = "".join(parser.pieces).replace("\xa0", " ")
-    return _paragraphs(lines)
+    return _paragraphs("".join(parser.pieces).replace("\xa0", " "))
 
 
 def _paragraphs(text: str) -> str:

@@ -325,8 +325,7 @@ def listed_word(words: CandidateWords, d: int, word: str, stem: str) -> ListedPh
     own = np.arange(tokens.offsets[d], tokens.offsets[d + 1])
     same = words.kinds.stem[tokens.token[own]] == words.stems.index(stem)
     there = own[same & (tokens.pos[own] != kernels.OTHER)]
-    found = [(place,) for place in there.tolist()]
-    return _listed(words, d, word, found, np.zeros(0, np.int64))
+    return _listed(words, d, word, [(place,) for place in there.tolist()], np.zeros(0, np.int64))
 
 
 def _listed(

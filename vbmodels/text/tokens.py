@@ -417,8 +417,7 @@ def _mark_small_words(
     own = np.array([one == normalise.language for one in tokens.languages], bool)
 
     def are(test: Callable[[str], bool]) -> BoolArray:
-        found = own & np.array(list(map(test, tokens.names)), bool)
-        return np.asarray(found[tokens.token], bool)
+        return np.asarray((own & np.array(list(map(test, tokens.names)), bool))[tokens.token], bool)
 
     small, genitive = are(lambda name: name[:1].islower()), are(lambda name: name.endswith("er"))
     large = are(lambda name: name[:1].isupper() and normalise(name) is not None)

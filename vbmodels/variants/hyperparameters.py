@@ -194,8 +194,7 @@ def log_normal_maximum(
         free[0] = not _held(mean, gradient[0], np.array([low, high]))
         step = np.zeros(2)
         if free.any():
-            block = curvature[np.ix_(free, free)]
-            values, vectors = np.linalg.eigh(block)
+            values, vectors = np.linalg.eigh(curvature[np.ix_(free, free)])
             positive = np.maximum(np.abs(values), 1e-8 * np.abs(values).max())
             step[free] = vectors @ ((vectors.T @ gradient[free]) / positive)
         step *= min(1.0, 1.0 / max(float(np.abs(step).max()), 1e-300))

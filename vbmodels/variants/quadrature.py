@@ -46,5 +46,4 @@ def sinc_cumulative(size: int) -> FloatArray:
     The integral of f from minus infinity to node k is sum_j f_j s[k - j + size - 1] times
     the step (Stenger's indefinite sinc rule): as accurate as the trapezoid rule itself.
     """
-    steps = np.arange(-(size - 1), size)
-    return np.asarray(0.5 + sici(np.pi * steps)[0] / np.pi)
+    return np.asarray(0.5 + sici(np.pi * np.arange(-(size - 1), size))[0] / np.pi)

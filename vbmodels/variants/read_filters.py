@@ -83,8 +83,7 @@ def strand_bias(
     from scipy.stats import fisher_exact
 
     p = np.array([fisher_exact(row.reshape(2, 2)).pvalue for row in tables], dtype=float)
-    smoothed = np.log(tables + 0.5)
-    return p, np.asarray(smoothed @ np.array([1.0, -1.0, -1.0, 1.0]))
+    return p, np.asarray(np.log(tables + 0.5) @ np.array([1.0, -1.0, -1.0, 1.0]))
 
 
 LEAST_READS = 4  # of an allele; fewer are not tested

@@ -54,8 +54,7 @@ def differing(batch: Counts, indels: Indels | None = None) -> IntArray:
         np.maximum.at(
             most, indels.location, _differences(indels.reads, depth[indels.location], batch.case)
         )
-    level = np.floor(_PER_DOUBLING * np.log2(1.0 + most))
-    return np.minimum(level, LEVELS - 1).astype(np.int64)
+    return np.minimum(np.floor(_PER_DOUBLING * np.log2(1.0 + most)), LEVELS - 1).astype(np.int64)
 
 
 def _differences(reads: NDArray[np.integer], depth: IntArray, case: BoolArray) -> FloatArray:

@@ -413,7 +413,14 @@ def join_units(parts: Sequence[RowKeys], numeric: bool) -> Units:
         grouped = len(np.unique(group[group != names]))
         effect = design_effect(unit[known], label[known], numeric)
     elif not copied:
-        return Units(_none(), _none(), _none(), copies=0, grouped=0, apart=are_crowded(cell[known]))
+        return Units(
+            _none(),
+            _none(),
+            _none(),
+            copies=0,
+            grouped=0,
+            apart=are_crowded(cell[known], label[known]),
+        )
     least = np.full((2, 2 * n), np.iinfo(np.int64).max)
     np.minimum.at(least[0], unit, cells)
     np.minimum.at(least[1], unit, names)

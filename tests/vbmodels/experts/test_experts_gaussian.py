@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
 from tests.vbmodels.experts.coded_rows import cut_coded, ran
@@ -19,6 +19,7 @@ from vbmodels.experts.additive.gaussian import (
 from vbmodels.experts.additive.held_out import SpreadSums
 from vbmodels.experts.additive.newton import DesignSummary
 from vbmodels.experts.rows import FOLDS, HELD
+from vbmodels.experts.shared_rows import units_of
 from vbmodels.experts.terms.curves import Curves
 from vbmodels.experts.terms.interactions import LEVELS, parts_of_number
 from vbmodels.experts.terms.likelihoods import Gaussian
@@ -211,3 +212,18 @@ def test_a_process_sees_numbers_by_rank_and_not_those_of_parts_that_are_held_out
     held = batch.rows.rows.fold(FOLDS) < HELD
     (other,) = process_rows(x, np.where(held, -f, f))
     np.testing.assert_array_equal(other.rows.interaction, batch.rows.interaction)
+
+
+def test_copies_are_held_out_together_however_many_and_other_rows_by_themselves():
+    rng = np.random.default_rng(0)
+    times = rng.integers(1, 9, 100)
+    cell, label = np.repeat(np.arange(100), times), np.repeat(rng.standard_normal(100), times)
+    assert_array_equal(units_of(cell, label)[0], cell)
+    other = rng.standard_normal(cell.size)
+    units, copied = units_of(cell, other)
+    assert not copied
+    assert np.unique(units).size == cell.size
+    order = rng.permutation(cell.size)
+    assert_array_equal(units_of(cell[order], other[order])[0], units[order])
+    assert units_of(np.tile(np.arange(30), 3), np.tile(rng.standard_normal(30), 3))[1]
+    assert not units_of(np.tile(np.arange(30), 3), rng.standard_normal(90))[1]

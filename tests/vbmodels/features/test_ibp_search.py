@@ -1,6 +1,7 @@
 """The search: its screens are exact, its moves raise the yardstick, no cut changes its answer."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from vbmodels.features.search.proposals import (
     delete_scores,
     flip,
     flip_gains,
-    held_omega,
+    held_of,
     with_born,
 )
 from vbmodels.features.search.screens import entropy_of, screen_sums
@@ -58,7 +59,8 @@ def fitted():
         q = model.global_step(q, model.suff_stats(q, batch, local))
     nu = np.clip(local.nu + rng.uniform(-0.2, 0.2, local.nu.shape), 0.02, 0.98)
     stats = model.suff_stats(q, batch, FeatureLocal(nu))
-    at = held_omega(q, stats, batch.count @ entropy_of(nu), BIAS)
+    sums = SimpleNamespace(fit=stats, entropy=batch.count @ entropy_of(nu))
+    at = held_of(SimpleNamespace(q=q), sums, SimpleNamespace(bias_variance=BIAS))
     waits = rng.uniform(0.05, 0.95, (len(nu), 2))
     return model, batch, q, nu, at, waits
 

@@ -105,8 +105,7 @@ class Basis(State, kind="bags/embedding.Basis"):
 
     def __call__(self, columns: FloatArray, has: BoolArray) -> FloatArray:
         """Return F of bags [B, r]; 0 for those that do not have the block."""
-        out = (columns - self.centre) @ self.turn
-        return np.where(has[:, None], out, 0.0)
+        return np.where(has[:, None], (columns - self.centre) @ self.turn, 0.0)
 
 
 @dataclass(frozen=True)

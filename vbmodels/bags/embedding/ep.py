@@ -246,8 +246,7 @@ class Gathered:
             if new.moved <= tolerance * max(1, self.sign.size):
                 break
             tau, nu = new.tau, new.nu
-        value = new.evidence + form.constant()
-        return Found(tau, nu, value, form.slope(), new.log_z)
+        return Found(tau, nu, new.evidence + form.constant(), form.slope(), new.log_z)
 
 
 def by_block(values: FloatArray, block: IntArray, n_blocks: int) -> FloatArray:

@@ -157,8 +157,7 @@ class Embedding(State, kind="bags/embedding.Embedding"):
     @property
     def block_variance(self) -> FloatArray:
         """Prior variance of the columns of the blocks, [D]."""
-        each = np.append(prior.variances(self.at), prior.CONSTANT)
-        return each[self.map.block]
+        return np.append(prior.variances(self.at), prior.CONSTANT)[self.map.block]
 
     @property
     def variance(self) -> FloatArray:
@@ -449,8 +448,7 @@ class EmbeddingModel(BlockModel):
 
     def elbo(self, q: Embedding, stats: Sums) -> float:
         """Return log Z_EP + log p(log v) at the sites that ``q`` was made with."""
-        constant = q.weights.constant(q.variance)
-        return float(stats.evidence) + constant + prior.log_prior(q.at)
+        return float(stats.evidence) + q.weights.constant(q.variance) + prior.log_prior(q.at)
 
 
 def spanned(q: Q, columns: FloatArray) -> Q:

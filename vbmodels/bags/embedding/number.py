@@ -203,8 +203,8 @@ class Numbers:
 
 def log_evidence(sums: NumberSums, weights: Weights, variance: FloatArray) -> tuple[float, float]:
     """Return log p(y | v) in nats, and a_n/b_n."""
-    noise = Noise.of(sums, weights)
-    return _log_evidence(float(sums.count), weights.constant(variance), noise)
+    count = float(sums.count)
+    return _log_evidence(count, weights.constant(variance), Noise.of(sums, weights))
 
 
 def _log_evidence(count: float, constant: float, noise: Noise) -> tuple[float, float]:

@@ -39,8 +39,7 @@ def pooled(instances: Instances) -> FloatArray:
     A bag without instances has zeros. Sums run within a bag only, so that a bag's numbers do not
     depend on its neighbours.
     """
-    width = instances.n_features
-    out = np.zeros((instances.offsets.size - 1, 4 * width))
+    out = np.zeros((instances.offsets.size - 1, 4 * instances.n_features))
     for bags in runs_of(instances):
         rows, offsets = rows_of(instances, bags)
         sizes = np.diff(offsets)

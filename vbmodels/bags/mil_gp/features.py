@@ -358,8 +358,7 @@ class FeatureMap(State, kind="bags/mil_gp.FeatureMap"):
                 f"expected {self.mean.size} features an instance, as in the fit, got "
                 f"{rows.shape[1]}"
             )
-        z = (rows - self.mean) / self.scale
-        return np.clip(z, -self.clip, self.clip) / self.divisor
+        return np.clip((rows - self.mean) / self.scale, -self.clip, self.clip) / self.divisor
 
     def base(self, rows: FloatArray) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]:
         """Return columns before weights [n, P] and 1 - |L^-1 k|^2 [n], (eqs 2, 3, 5, 6)."""

@@ -121,8 +121,7 @@ class Block:
 
     def deviation(self, features: FeatureMap, k: int) -> FloatArray:
         """Return s at kernel value k, [n]."""
-        noise = features.amplitude[k] * self.residual[features.which[k]]
-        return np.asarray(np.sqrt(1.0 + noise))
+        return np.asarray(np.sqrt(1.0 + features.amplitude[k] * self.residual[features.which[k]]))
 
 
 class BlockCache(Memory[list[Block]]):

@@ -156,8 +156,7 @@ class CollapsedGP(WithoutLocals):
     def init(self, observed: Observed, rng: np.random.Generator) -> Search:
         """Choose the features and start at mu = 0."""
         warn_of_one_side(observed)
-        features = feature_map(self.options, observed, rng)
-        return Search.start(features, observed.positive.size)
+        return Search.start(feature_map(self.options, observed, rng), observed.positive.size)
 
     def global_step(self, q: Search, stats: Sums) -> Search:
         """Return mu + (I + G)^-1 grad J: coordinate ascent (eqs 17, 18)."""

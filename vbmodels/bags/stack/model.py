@@ -365,8 +365,7 @@ class AutoModel:
         q, value = yield Phase(weighing, "the members were being weighed")
         if q.vmmic_start is None:
             return q
-        without = replace(q, vmmic_start=None)
-        return (yield Phase(self._with_vmmic(without, q.vmmic_start, value)))
+        return (yield Phase(self._with_vmmic(replace(q, vmmic_start=None), q.vmmic_start, value)))
 
     def _with_vmmic(self, q: Auto, start: Collapsed, value: float) -> Algorithm:
         """Fit vMMIC and weigh it; give it up where it does not pay.

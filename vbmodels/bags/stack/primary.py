@@ -97,8 +97,7 @@ def start(model: CollapsedVMMIC, pools: Pools, seed: int) -> Collapsed | None:
     means = [of.mean for of in spreads]
     scales = [scale_of(of.mean, of.deviation / max(of.count, 1.0)) for of in spreads]
     scaling = Scaling(tuple(means[:-1]), tuple(scales[:-1]), means[-1], scales[-1])
-    both = pools.n_bags < model.both_starts_below * scaling.layout.dim
-    return Collapsed(scaling, seed, both)
+    return Collapsed(scaling, seed, pools.n_bags < model.both_starts_below * scaling.layout.dim)
 
 
 def fit_together(algorithms: Sequence[Algorithm], maps: tuple[Scaler, ...]) -> Phase:

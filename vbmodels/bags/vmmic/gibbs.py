@@ -187,8 +187,7 @@ class GibbsVMMIC:
         t = np.empty_like(q.t)
         for c in range(len(t)):
             rng = self._rng(q, c, DRIVER)
-            precision = np.diag(prior[theta]) + stats.outer[c]
-            t[c, theta] = _draw(precision, stats.label[c], rng)
+            t[c, theta] = _draw(np.diag(prior[theta]) + stats.outer[c], stats.label[c], rng)
             for k, gram in enumerate(q.grams):
                 part = layout.gates[k]
                 t[c, part] = _draw(np.diag(prior[part]) + gram, stats.latent[k][c], rng)

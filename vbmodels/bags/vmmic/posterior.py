@@ -24,8 +24,7 @@ def normal_points(dim: int, count: int, seed: int = 0) -> FloatArray:
     from scipy.stats import qmc
 
     uniform = qmc.Sobol(dim, seed=seed).random_base2(int(count).bit_length() - 1)
-    tiny = np.finfo(float).tiny
-    return np.asarray(ndtri(np.clip(uniform, tiny, 1.0 - np.finfo(float).epsneg)))
+    return np.asarray(ndtri(np.clip(uniform, np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)))
 
 
 @dataclass(frozen=True)

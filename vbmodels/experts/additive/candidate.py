@@ -79,8 +79,7 @@ class Point(State, kind="experts.Point"):
     @classmethod
     def random(cls, candidate: Candidate, columns: int, rng: np.random.Generator) -> Point:
         """Start near nothing, the experts slightly apart."""
-        mean = 0.1 * rng.standard_normal((2, candidate.n_experts, columns))
-        return cls(candidate, mean)
+        return cls(candidate, 0.1 * rng.standard_normal((2, candidate.n_experts, columns)))
 
     def narrowed(self, observed: Observed) -> Point:
         """Shrink the weights of columns larger than standardised ones, as they saturate rows."""

@@ -155,8 +155,7 @@ class GaussianChoice(FormChoice, kind="experts/additive.GaussianChoice"):
         after = own - 2.0 * weight * (own - cross) + weight**2 * away
         if 0.5 * sums.weight * log(max(own, 1e-300) / max(after, 1e-300)) < WORTH:
             weight, after = 0.0, own
-        errors = np.append(square, after) / max(sums.weight, 1e-300)
-        return cls(FORMS[best], weight, errors)
+        return cls(FORMS[best], weight, np.append(square, after) / max(sums.weight, 1e-300))
 
     def shared(self, sums: ProcessSums) -> GaussianChoice:
         """Return the choice with the share of a process that is surely worth the most.

@@ -211,8 +211,7 @@ class AdditiveExperts(WithoutLocals):
                 q = yield Phase(self._weigh_members(q, found), doing)
         if choice is None or choice.candidates[choice.best].n_experts == 1:
             return (yield Phase(self._evaluate_part(q)))
-        starts = self._starts(q, choice, found)
-        best = yield self._climb(q, starts, self.evaluations)
+        best = yield self._climb(q, self._starts(q, choice, found), self.evaluations)
         first = int(np.argmax([value for _, value in best]))
         wide = best[first][0].widened(of_mixture(q.observed))
         rest = (point for i, (point, _) in enumerate(best) if i != first)

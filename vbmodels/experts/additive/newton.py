@@ -110,8 +110,7 @@ class DesignSummary(Stats, kind="experts/additive.DesignSummary"):
         given): the row itself is out, but for half of it, as a rule of succession.
         """
         own = self.weight / np.array([self.rows - self.positive, self.positive])
-        left = np.log((self.weight - 0.5 * own) / (self.weight.sum() - own))
-        return float(self.weight @ left)
+        return float(self.weight @ np.log((self.weight - 0.5 * own) / (self.weight.sum() - own)))
 
 
 @dataclass(frozen=True)

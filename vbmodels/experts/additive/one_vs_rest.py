@@ -173,8 +173,7 @@ class OneVersusRest(WithoutLocals):
             return Show(OneVersusRestState(tuple(one.q for one in shown)), elbo, by_trace=False)
 
         algorithms = [self.model.algorithm(part) for part in q.parts]
-        fits = yield together(algorithms, join, SeveralSums.known, show)
-        return OneVersusRestState(fits)
+        return OneVersusRestState((yield together(algorithms, join, SeveralSums.known, show)))
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,7 @@ class Part(State, kind="experts/additive.Part"):
 
     def with_covariance(self, hessian: FloatArray) -> Part:
         """Return the part with the inverse of H [P, P], packed."""
-        factor = cholesky(hessian, "the second moments")
-        return replace(self, covariance=pack(inverse(factor)))
+        return replace(self, covariance=pack(inverse(cholesky(hessian, "the second moments"))))
 
     def emptied(self, rate: float) -> Part:
         """Return the intercept alone."""
@@ -161,8 +160,7 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
         """Return each expert's sum of shares under draws of the best start; [draws, K]."""
         if not self.mixtures:
             return np.full((draws, 1), float(batch.size))
-        offset = self.part.project(batch)
-        return drawn_shares(self.mixtures[0], batch.mixing, offset, draws, seed)
+        return drawn_shares(self.mixtures[0], batch.mixing, self.part.project(batch), draws, seed)
 
     def _sums(self, batch: CodedRows) -> list[FloatArray]:
         """Return gate and expert sums of every row for each mixture, [1, 2, K, N]."""

@@ -158,14 +158,12 @@ def path(
 
     It ends ``past`` values of tau after that which leaving rows out says is best.
     """
-    start = observed.start(observed.precision(1.0, joint).size)
-    fit = best = RidgeFit.at(taus[0], start, joint)
+    fit = best = RidgeFit.at(taus[0], observed.start(observed.precision(1.0, joint).size), joint)
     left_out: tuple[float, ...] = ()
     ended = False
     while not ended:
         fit, best, left_out = yield Save((fit, best, left_out))
-        tried = replace(fit, tau=taus[len(left_out)])
-        fit = yield Phase(newton(tried, observed, tolerance))
+        fit = yield Phase(newton(replace(fit, tau=taus[len(left_out)]), observed, tolerance))
         sums = yield Evaluate(Fits((fit.left_out(observed),)))
         left_out = (*left_out, float(sums.left_out.value[0]))
         if left_out[-1] >= max(left_out):

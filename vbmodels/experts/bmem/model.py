@@ -194,8 +194,7 @@ def moved(q: Normals | Angular, vector: FloatArray) -> Normals | Angular:
         k, p = q.direction.shape
         direction = vector[: k * p].reshape(k, p)
         direction = direction / np.linalg.norm(direction, axis=1, keepdims=True)
-        rest = np.exp(vector[k * p :]).reshape(3, k)
-        return Angular(direction, *rest)
+        return Angular(direction, *np.exp(vector[k * p :]).reshape(3, k))
     k, p = q.mean.shape
     factor = np.zeros((k, p, p))
     rows, columns = np.tril_indices(p)

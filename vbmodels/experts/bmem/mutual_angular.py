@@ -188,8 +188,7 @@ class Angular(State, kind="experts/bmem.Angular"):
     @property
     def unit_mean(self) -> FloatArray:
         """m = E a; [K, p]."""
-        length = mean_length(self.direction.shape[-1], self.concentration)
-        return length[:, None] * self.direction
+        return mean_length(self.direction.shape[-1], self.concentration)[:, None] * self.direction
 
     @property
     def mean(self) -> FloatArray:
@@ -204,8 +203,7 @@ class Angular(State, kind="experts/bmem.Angular"):
     @property
     def second(self) -> FloatArray:
         """E[g^2 a a']; [K, p, p]."""
-        moment = second_moment(self.direction, self.concentration)
-        return self.square[:, None, None] * moment
+        return self.square[:, None, None] * second_moment(self.direction, self.concentration)
 
     @property
     def covariance(self) -> FloatArray:

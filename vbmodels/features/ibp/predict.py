@@ -112,8 +112,7 @@ def measured(
     bias_variance
         Prior variance of the biases.
     """
-    falling = -np.sort(-on)[None]
-    rest = float(best_sticks(falling, q.n_rows, q.alpha)[1][0])
+    rest = float(best_sticks(-np.sort(-on)[None], q.n_rows, q.alpha)[1][0])
     kl = weight_kl(q.mean, q.covariance, bias_variance, q.variance)
     value = float(likelihood.mean()) + rest - kl
     return value, float(likelihood.std(ddof=1) / np.sqrt(len(likelihood)))
@@ -138,8 +137,7 @@ def category_probabilities(
     columns
         [M] column of each row to predict.
     """
-    most = int(np.max(levels))
-    result = np.zeros((len(psi), most))
+    result = np.zeros((len(psi), int(np.max(levels))))
     first = unit_offsets(levels)
     for d in np.unique(columns):
         rows = np.flatnonzero(columns == d)

@@ -42,8 +42,7 @@ def bound_log_off(tau: FloatArray) -> FloatArray:
 def break_weights(tau: FloatArray) -> FloatArray:
     """Return lambda_ki, eq 25: row k sums to 1 over i <= k; [K, K]."""
     terms = log_break_terms(tau)
-    lam = np.exp(terms[None, :] - np.logaddexp.accumulate(terms)[:, None])
-    return np.tril(lam)
+    return np.tril(np.exp(terms[None, :] - np.logaddexp.accumulate(terms)[:, None]))
 
 
 def stick_parameters(on: FloatArray, off: FloatArray, lam: FloatArray, alpha: float) -> FloatArray:

@@ -234,8 +234,7 @@ def draw_rows(
             quadratic += (omega * weight).T @ (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
     if count is None:
         return moved, None
-    packed = linalg.pack(quadratic.reshape(units, size + 1, size + 1))
-    return moved, TraitStats(linear, packed)
+    return moved, TraitStats(linear, linalg.pack(quadratic.reshape(units, size + 1, size + 1)))
 
 
 def draw_traits(

@@ -21,7 +21,7 @@ from scipy.optimize import linear_sum_assignment
 from vbmodels.core import linalg
 from vbmodels.core.expfam import Gaussian
 from vbmodels.core.state import FloatArray, IntArray
-from vbmodels.features.ibp.model import FeatureGlobal, FeatureStats, PolyaGammaIBP
+from vbmodels.features.ibp.model import FeatureGlobal, PolyaGammaIBP
 from vbmodels.features.ibp.sticks import best_sticks
 from vbmodels.features.search.screens import (
     heavier_sides,
@@ -111,21 +111,6 @@ class HeldOmega:
             n_rows=self.n_rows,
             sweep=0,
         )
-
-
-def held_omega(
-    q: FeatureGlobal, stats: FeatureStats, entropy: FloatArray, bias: float
-) -> HeldOmega:
-    """Return the sums of a fit; ``bias`` is the prior variance of the biases."""
-    return HeldOmega(
-        linear=stats.linear,
-        quadratic=linalg.unpack(stats.quadratic),
-        on=stats.on,
-        entropy=entropy,
-        n_rows=stats.n_rows,
-        alpha=q.alpha,
-        prior=np.concatenate([[bias], q.variance]),
-    )
 
 
 def _sticks_of(on: FloatArray, at: HeldOmega) -> FloatArray:
@@ -252,7 +237,15 @@ def plain_edit(source: int, columns: IntArray) -> Edit:
 
 def held_of(one: Candidate, got: CandidateStats, fit: PolyaGammaIBP) -> HeldOmega:
     """Return a fit's sums with omega held."""
-    return held_omega(one.q, got.fit, got.entropy, fit.bias_variance)
+    return HeldOmega(
+        linear=got.fit.linear,
+        quadratic=linalg.unpack(got.fit.quadratic),
+        on=got.fit.on,
+        entropy=got.entropy,
+        n_rows=got.fit.n_rows,
+        alpha=one.q.alpha,
+        prior=np.concatenate([[fit.bias_variance], one.q.variance]),
+    )
 
 
 def _proposed(at: HeldOmega, labels: IntArray, edit: Edit) -> Candidate:

@@ -279,8 +279,7 @@ def uncertain_selections(
 
 
 def _largest(values: FloatArray, among: IntArray, most: int) -> IntArray:
-    order = np.argsort(-values[among], kind="stable")[:most]
-    return among[order]
+    return among[np.argsort(-values[among], kind="stable")[:most]]
 
 
 def choose_documents(

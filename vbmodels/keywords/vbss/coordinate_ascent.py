@@ -407,8 +407,7 @@ def _leap(block: Block, f0: Factors, f1: Factors, f2: Factors) -> tuple[Factors,
     a, b, b_var, rate, hidden, theta = x
     # A leap of more than e^20 is no extrapolation; the guard would refuse it anyway.
     b_var, rate, hidden = (np.exp(np.clip(u, -60.0, 60.0)) for u in (b_var, rate, hidden))
-    moved = replace(f2, a=a, b=b, b_var=b_var, rate=rate, hidden=hidden, theta=theta)
-    return moved, stride
+    return replace(f2, a=a, b=b, b_var=b_var, rate=rate, hidden=hidden, theta=theta), stride
 
 
 def _coordinates(block: Block, f: Factors) -> list[FloatArray]:

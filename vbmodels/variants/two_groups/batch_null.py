@@ -429,8 +429,7 @@ class BatchNull(TwoGroups):
             nested = nested_step(q.of_context, score, curvature, q.shift_mean, SHIFT_SD)
             step = np.clip(nested.of_context - q.of_context, -LONGEST, LONGEST)
             return nested.shift, q.of_context + step
-        gradient = score - _OF_SHIFTS @ q.shift
-        step = np.linalg.solve(np.diag(curvature) + _OF_SHIFTS, gradient)
+        step = np.linalg.solve(np.diag(curvature) + _OF_SHIFTS, score - _OF_SHIFTS @ q.shift)
         return q.shift + np.clip(step, -LONGEST, LONGEST), None
 
     def _tau(self, q: BatchGlobal, stats: BatchSums, careful: bool) -> float:

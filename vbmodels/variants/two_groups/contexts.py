@@ -30,8 +30,7 @@ def contexts(before: IntArray, after: IntArray) -> IntArray:
     >>> contexts(np.array([0, 3, 3]), np.array([1, 3, -1])).tolist()
     [1, 15, 16]
     """
-    known = (before >= 0) & (after >= 0)
-    return np.where(known, 4 * before + after, UNKNOWN).astype(np.int64)
+    return np.where((before >= 0) & (after >= 0), 4 * before + after, UNKNOWN).astype(np.int64)
 
 
 def names_of_contexts() -> list[str]:
