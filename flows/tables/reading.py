@@ -248,11 +248,18 @@ def parse_text_columns(table: Table, rows: pa.Table) -> tuple[pa.Table, dict[str
     declared, times = table.declared(rows.column_names), Counter(rows.column_names)
     for index, name in enumerate(rows.column_names):
         column = declared.get(name)
-        if column is None or as_it_comes(column) or times[name] > 1:
+        if column is None or as_it_comes(column) or column.arrow == pa.string():
             continue
-        if not is_text(rows[name].type) or column.arrow == pa.string():
+        if times[name] > 1 or not is_text(rows[name].type):
             continue
-        cells, odd = read_cells(rows[name], column.arrow, bool(column.values), table.separator)
+        # Where semicolons set columns apart, commas are decimal ones, unless a number has a point.
+        with_commas = (
+            pa.types.is_floating(column.arrow)
+            and separator_of(rows.schema) == ";"
+            and not pc.any(pc.match_substring(rows[name], ".")).as_py()
+        )
+        text = pc.replace_substring(rows[name], ",", ".") if with_commas else rows[name]
+        cells, odd = read_cells(text, column.arrow, bool(column.values), table.separator)
         rows = rows.set_column(index, name, cells)
         if odd.any():
             wrong[name] = odd
