@@ -237,7 +237,7 @@ def _part_of(
         x = encoded(raw, forms.encoding.columns, filled=False)
     fitted = (batch.weight > 0.0) & ~np.isnan(truth)
     ends = np.empty((len(truth), 0)) if predicted.ends is None else predicted.ends
-    weight = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy()
+    weight = table[WEIGHT].combine_chunks().fill_null(0.0).to_numpy() / forms.design.mean_weight
     y, w = truth[fitted], weight[fitted]
     lines = float((by_model[RIDGE][fitted, 0] * w).sum()) if RIDGE in by_model else 0.0
     classes = predicted.own.shape[1]

@@ -43,7 +43,8 @@ def read_cells(
     separator
         The separator of the entries of a list. A list may also be written as in JSON or Python.
     decimal
-        Decimal sign of numbers; None: either, but a comma before three digits may be another's.
+        Decimal sign of numbers; None: a comma where no number has a point, but one before three
+        digits may set thousands apart.
 
     Returns
     -------
@@ -57,7 +58,7 @@ def read_cells(
     elif pa.types.is_integer(kind):
         read = _matching(cells, _WHOLE, kind)
     elif pa.types.is_floating(kind):
-        if decimal != ".":
+        if decimal != "." and not pc.any(pc.match_substring(cells, ".")).as_py():
             cells = pc.replace_substring_regex(cells, _COMMAS[decimal], r"\1\3.\2\4")
         read = _matching(cells, _NUMBER, kind)
     else:

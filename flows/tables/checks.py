@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from flows.faults import Fault, shown
 from flows.tables import reading
 from flows.tables.cells import as_it_comes, cast, decoded, is_text, of_codes, words_for
-from flows.tables.names import row_of, seen_before
+from flows.tables.names import option, row_of, seen_before
 from flows.tables.table import Column, Table
 from vbmodels.core.state import BoolArray, FloatArray, IntArray
 
@@ -321,7 +321,7 @@ class Checker:
         expected, remedy = error.expected, "correct these cells, or name them as missing"
         remedy += " (--set missing=WORD)"
         if not error.is_label:
-            remedy += f", or leave the column out (--exclude {error.column})"
+            remedy += f", or leave the column out ({option('--exclude', error.column)})"
         if error.other:
             sign = {",": "point", ".": "comma"}[error.other]
             expected += f", with a decimal {sign} as in the first rows"
@@ -489,7 +489,7 @@ def repeated_names(table: Table, file: str, names: Sequence[str]) -> list[Fault]
             f"a name of its own for every {table.row}",
             f"{names[later]!r} in rows {before + 1} and {later + 1}{more}",
             theirs,
-            remedy=f"if it names no {table.row}, leave it out (--exclude {theirs})",
+            remedy=f"if it names no {table.row}, leave it out ({option('--exclude', theirs)})",
         )
     ]
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from flows.settings.tables import TableSettings
-from flows.tables.names import listed, shown_names
+from flows.tables.names import listed, option, shown_names
 from flows.tables.table import Table, matches
 from vbmodels.tables.answers import several_answers
 from vbmodels.tables.column_table import ColumnRead
@@ -75,17 +75,17 @@ def suggestions(
             )
     weights = [name for name in (*used, *numbers) if looks_like_weight(name)]
     if weights:
-        by = f"--column weight={weights[0]} weighs rows by it, " if weighs else ""
+        by = f"{option('--column', f'weight={weights[0]}')} weighs rows by it, " if weighs else ""
         more = "" if weighs else "; this pipeline does not weigh rows"
         lines.append(
-            f"Column {weights[0]} looks like survey weights{more}: {by}--exclude {weights[0]} "
-            "leaves it out."
+            f"Column {weights[0]} looks like survey weights{more}: {by}"
+            f"{option('--exclude', weights[0])} leaves it out."
         )
     design = [name for name in (*used, *numbers) if looks_like_design(name)]
     if design:
         lines.append(
             f"{_some(design)} looks like a survey's design, which is not modelled: "
-            f"--exclude {','.join(design)} leaves it out."
+            f"{option('--exclude', ','.join(design))} leaves it out."
         )
     several = [name for name in used if name in levels and several_answers(levels[name].counts)]
     lines += (

@@ -6,6 +6,7 @@ import hashlib
 import html
 import itertools
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 
@@ -80,6 +81,15 @@ def in_files(urls: Sequence[str]) -> str:
     ('a.csv', '2 files')
     """
     return urls[0] if len(urls) == 1 else f"{len(urls)} files"
+
+
+def option(name: str, value: str) -> str:
+    """Return an option with its value as they are typed.
+
+    >>> option("--exclude", "age"), option("--set", "categories=Alter (Jahre)")
+    ('--exclude age', "--set 'categories=Alter (Jahre)'")
+    """
+    return f"{name} {shlex.quote(value)}"
 
 
 def row_of(url: str, numbers: int | IntArray = 0) -> Callable[[int], str]:

@@ -16,7 +16,7 @@ from flows.settings.base import RunSettings
 from flows.settings.tables import TableSettings
 from flows.tables import mixed, reading
 from flows.tables.checks import MAX_ROWS, Checker
-from flows.tables.names import listed
+from flows.tables.names import listed, option
 from flows.tables.table import ANY, ROW_ID, ROW_WEIGHT, TEXT, Column
 from vbmodels.core.state import IntArray
 from vbmodels.tables.column_table import ColumnRead
@@ -54,7 +54,9 @@ def unclear_faults(
             problem.expected,
             problem.found,
             settings.columns.get(name, name),
-            remedy=problem.remedy.replace("COLUMN", name),
+            remedy=problem.remedy.replace(
+                "--set categories=COLUMN", option("--set", f"categories={name}")
+            ),
         )
         for name, problem in unclear.items()
     ]

@@ -58,7 +58,7 @@ COUNTS = Table(
     "Base counts in place of a sheet: one row a location and replicate; lists, for the filters "
     "of reads, have four numbers, for A, C, G and T.",
     (
-        Column("chrom", TEXT, "contig"),
+        Column("chrom", TEXT, "contig", accepts=(INT64,)),
         Column(
             "pos",
             INT64,
@@ -69,7 +69,7 @@ COUNTS = Table(
             ),
         ),
         Column("ref", TEXT, "reference base"),
-        Column("sample", TEXT, "name of the sample"),
+        Column("sample", TEXT, "name of the sample", accepts=(INT64,)),
         Column("replicate", TEXT, "name of the replicate", accepts=(INT64,)),
         *(
             Column(base, INT64, f"reads that show {base}", unit="reads", bounds=_COUNT)

@@ -5,6 +5,8 @@ How a check reads each column, or what it refuses, is recorded: tests/sentences/
 
 import json
 import random
+import re
+import shlex
 
 import pytest
 
@@ -71,6 +73,38 @@ def test_a_weight_that_is_no_number_is_named(pipeline, tmp_path, capsys):
     code, _, err = run(capsys, pipeline, path, tmp_path / "out", "--column", "weight=w")
     assert code == 2
     assert "column w, row 1: expected a number, found 'heavy'" in err
+
+
+@pytest.mark.parametrize("pipeline", ["experts", "features"])
+def test_weights_of_a_file_with_semicolons_may_have_decimal_commas(pipeline, tmp_path, capsys):
+    cells = [
+        ["a" if i % 3 else "b", "uv"[i % 4 < 2], f"{1 + i % 2},5", "yn"[i % 5 < 2]]
+        for i in range(60)
+    ]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(";".join(row) for row in [["p", "q", "w", "label"], *cells]))
+    code, said, err = run(capsys, "check", pipeline, path, "--column", "weight=w")
+    assert code == 0, err
+    assert "an effective sample size of 56" in said + err  # 60 of 1.5 and 2.5
+    path.write_text(path.read_text().replace("2,5", "2.5"))
+    code, _, err = run(capsys, "check", pipeline, path, "--column", "weight=w")
+    assert code == 2
+    assert "column w, row 1: expected a number, found '1,5'" in err
+
+
+def test_what_is_advised_of_a_column_can_be_pasted_whatever_its_name(tmp_path, capsys):
+    """And cells that say in German that there is no number are missing."""
+    name, rows = "Alter (in Jahren)", [[f"{i}.5", "yn"[i % 2]] for i in range(60)]
+    path = tmp_path / "t.csv"
+    rows[3][0] = "#NV"
+    path.write_text(text_of(rows, (name, "label")))
+    assert run(capsys, "check", "experts", path)[0] == 0
+    rows[5][0], rows[6][0] = "alt", "jung"
+    path.write_text(text_of(rows, (name, "label")))
+    code, _, err = run(capsys, "check", "experts", path)
+    assert code == 2
+    advised = shlex.split(re.search(r"--set '?categories=[^']*'?", err)[0])
+    assert advised == ["--set", f"categories={name}"]
 
 
 def test_shares_of_features_are_of_the_population_where_rows_are_weighted(tmp_path, capsys):

@@ -17,7 +17,8 @@ Order = Literal["dmy", "mdy", "ymd"]
 
 MISSING = (
     "", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "Null", "<NA>", ".", "?",
-    "--", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!",
+    "--", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!", "#NV", "#N/D", "#WERT!",
+    "#BEZUG!", "#ZAHL!", "#VALEUR!", "#NOMBRE!",
 )  # fmt: skip
 """Cells of text that are missing cells; `DASH` is one too, unless the column has a + as well."""
 DASH, PLUS = "-", "+"

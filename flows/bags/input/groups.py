@@ -213,9 +213,10 @@ def _said_of_groups(number: IntArray, settings: BagSettings) -> list[str]:
     by = f"column {settings.columns.get('group', 'group')}"
     if parts := settings.group_parts:
         by = f"the beginning of their names (group_parts={parts})"
+    # A column that the user names is none that group_parts turns off.
     return [
-        f"{number.size:,} bags are {np.unique(number).size:,} groups by {by}, held out together "
-        "(--set group_parts=0: not grouped)."
+        f"{number.size:,} bags are {np.unique(number).size:,} groups by {by}, held out together"
+        + (" (--set group_parts=0: not grouped)." if settings.group_parts is not None else ".")
     ]
 
 

@@ -19,7 +19,7 @@ from flows.tables import mixed, reading
 from flows.tables.cells import is_list, is_number, is_single, is_text
 from flows.tables.column_table import FEATURE, suggestions
 from flows.tables.mixed import CATEGORY, FLAG, NUMBER
-from flows.tables.names import listed, row_of
+from flows.tables.names import listed, option, row_of
 from flows.tables.roles import ColumnContents, column_rules, read_columns
 from flows.tables.table import levels_by_column, matches
 from vbmodels.bags.places import find_places, is_called_place
@@ -213,14 +213,15 @@ def _number_features(first: FirstRows) -> list[str]:
     names = []
     for name, contents in first.columns.items():
         if contents.unclear is not None:
-            leave = f"leave the column out (--exclude {name})"
-            remedy = contents.unclear.mend or contents.unclear.remedy.replace("COLUMN", name)
+            remedy = contents.unclear.mend or contents.unclear.remedy.replace(
+                "--set categories=COLUMN", option("--set", f"categories={name}")
+            )
             raise InputError.of(
                 file=first.file.url,
                 column=name,
                 expected=contents.unclear.expected,
                 found=contents.unclear.found,
-                remedy=f"{remedy}, or {leave}",
+                remedy=f"{remedy}, or leave the column out ({option('--exclude', name)})",
             )
         if contents.rule.kind == NUMBER and not first.why_of_rows(name):
             names.append(name)
@@ -415,7 +416,7 @@ def _constant_in_bags(first: FirstRows, used: Sequence[str]) -> list[str]:
         return []
     return [
         f"{', '.join(constant)}: one value in every bag. If that is a label or outcome, "
-        f"--exclude {','.join(constant)}."
+        f"{option('--exclude', ','.join(constant))}."
     ]
 
 

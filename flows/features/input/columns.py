@@ -25,7 +25,7 @@ from flows.settings.tables import words_by_column
 from flows.storage import InputFile
 from flows.tables.column_table import suggestions
 from flows.tables.mixed import NUMBER
-from flows.tables.names import in_files, listed, shown_names
+from flows.tables.names import in_files, listed, option, shown_names
 from flows.tables.roles import column_rules, merge_seen, unclear_faults
 from vbmodels.core.state import FloatArray, IntArray
 from vbmodels.features.table import (
@@ -227,7 +227,8 @@ def _scale(
             column=name,
             expected="answers of a known scale, or numbers (setting ordered)",
             found=listed([repr(level) for level in levels], 4),
-            remedy=f"name all from the lowest to the highest (--set ordered={name}:LOW,...,HIGH)",
+            remedy="name all from the lowest to the highest "
+            f"({option('--set', f'ordered={name}:LOW,...,HIGH')})",
         )
     return scale
 
@@ -273,8 +274,8 @@ def _refuse(reasons: Mapping[str, Reason]) -> None:
     remedy = "give a table whose columns vary"
     if measured:
         remedy = (
-            "cut measurements (--set bins=4), or take values as categories (--set "
-            f"categories={','.join(measured[:3])})"
+            "cut measurements (--set bins=4), or take values as categories "
+            f"({option('--set', 'categories=' + ','.join(measured[:3]))})"
         )
     raise InputError.of(
         file="the data",
@@ -316,7 +317,7 @@ def _refuse_long(
         f"{listed(list(levels[question].counts), 3)}",
         remedy=f"pivot it (a row for each value of {ids}, a column for each of {question}, "
         f"{answer} as cells), or give the rows of one value. To describe each row, name the "
-        f"columns to use (--set include={question},...)",
+        f"columns to use ({option('--set', f'include={question},...')})",
     )
 
 
@@ -383,7 +384,7 @@ def compare_columns(
     for column, key in zip(chosen.kept, total.prints.tolist(), strict=True):
         before = first.setdefault(key, column.name)
         if before != column.name:
-            reasons[column.name] = Reason("copy", f"the same cells as {before}")
+            reasons[column.name] = Reason("copy", f"says the same as {before}")
     warnings = list(chosen.warnings)
     bounds = np.concatenate([[0], np.cumsum([len(c.levels) for c in chosen.kept])])
     columns = [

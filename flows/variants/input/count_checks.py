@@ -95,7 +95,13 @@ def read_header(url: str) -> tuple[int, set[str], tuple[Fault, ...]]:
     samples: set[Any] = set()
     if not checker.faults:
         for batch in storage.read_batches(url, ROWS, ["sample"], footer):
-            samples |= set(batch.column("sample").unique().cast(pa.large_binary()).to_pylist())
+            samples |= {
+                *batch.column("sample")
+                .unique()
+                .cast(pa.large_string())
+                .cast(pa.large_binary())
+                .to_pylist()
+            }
     named = {s.decode(errors="replace") for s in samples if s is not None}
     return checker.rows, named, checker.faults.listed()
 

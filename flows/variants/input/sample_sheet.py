@@ -96,7 +96,7 @@ def read_sheet(url: str) -> list[Alignment]:
     lines: list[list[str]] = []
     try:
         for cells in reader:
-            if cells:
+            if any(map(str.strip, cells)):
                 lines.append(cells)
     except csv.Error as error:
         faults.add_rows(

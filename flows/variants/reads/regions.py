@@ -7,7 +7,7 @@ import io
 import itertools
 import re
 import zlib
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -197,11 +197,13 @@ def regions(settings: VariantSettings, contigs: dict[str, int]) -> list[Region]:
     named_by: list[Callable[[], list[Wanted]]] = []
     if settings.region is not None:
         known = () if isinstance(contigs, AnyContig) else contigs
-        named_by.append(partial(_one, settings.region, known))
+        named_by.append(lambda: [read_region(str(settings.region), known)])
     if settings.bed is not None:
         named_by.append(partial(read_bed, settings.bed))
     named = []
-    for read in named_by or [partial(_everything, str(settings.fasta), contigs)]:
+    for read in named_by or [
+        lambda: [Wanted(str(settings.fasta), None, name) for name in contigs if contigs[name]]
+    ]:
         try:
             named.append(_within(read(), settings, contigs, faults))
         except InputError as error:
@@ -225,14 +227,6 @@ def regions(settings: VariantSettings, contigs: dict[str, int]) -> list[Region]:
             found="none",
         )
     return both
-
-
-def _one(region: str, contigs: Collection[str]) -> list[Wanted]:
-    return [read_region(region, contigs)]
-
-
-def _everything(fasta: str, contigs: dict[str, int]) -> list[Wanted]:
-    return [Wanted(fasta, None, name) for name, length in contigs.items() if length]
 
 
 def _within(

@@ -198,6 +198,21 @@ def test_an_order_in_time_is_asked_about(tmp_path, walk):
     assert any("order of time" in text for text in warnings) == walk
 
 
+def test_weights_of_any_unit_give_the_same_test(tmp_path):
+    """Other models too: their penalties are of rows that weigh 1 in the mean."""
+    rng = np.random.default_rng(5)
+    x, weight = rng.standard_normal(120), rng.uniform(0.2, 3.0, 120)
+    label = np.clip(np.round(x + rng.standard_normal(120)), -1, 1).astype(int).astype(str)
+    tests = []
+    for unit in (1.0, 5000.0):
+        source = written(tmp_path, {"x": x, "wt": unit * weight, "label": label})
+        succeed("experts", source, tmp_path / "out", "--column", "weight=wt")
+        tests.append(latest(tmp_path / "out")[1]["results"]["test"])
+    one, other = ({r["name"]: r["loss"] for r in test["rivals"]} for test in tests)
+    assert one == pytest.approx(other, abs=1e-4)
+    assert tests[0]["loss"]["value"] == pytest.approx(tests[1]["loss"]["value"], abs=1e-4)
+
+
 def test_rows_that_are_weighted_are_tested_by_their_weights(tmp_path):
     """As many cases as controls, of a label that one in 31 has; other models are weighted too."""
     rng = np.random.default_rng(5)

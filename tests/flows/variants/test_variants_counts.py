@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from flows.records.runs import open_run
@@ -64,6 +65,20 @@ def test_counts_take_the_names_and_the_order_of_the_fasta(capsys, tmp_path):
         found = loci(tmp_path / "all")
         assert found["chrom"].to_pylist() == [name for name in names for _ in range(40)]
         assert found["pos"].to_pylist() == 3 * list(range(1, 41))
+
+
+def test_contigs_and_samples_that_are_numbers_are_names(tmp_path):
+    """As pandas reads them from CSV, by which a sheet of counts is to be made Parquet."""
+    source = write_counts(tmp_path / "counts.parquet", ("7",), ("1", "2"))
+    numbers = {"chrom": pa.int64(), "sample": pa.int64(), "replicate": pa.int64()}
+    table = pq.read_table(source)
+    for name, kind in numbers.items():
+        cells = table[name].cast(kind)
+        table = table.set_column(table.column_names.index(name), name, cells)
+    pq.write_table(table, source)
+    succeed("variants", source, tmp_path / "out", *QUICK, *options(case=1, control=2))
+    assert set(loci(tmp_path / "out")["chrom"].to_pylist()) == {"7"}
+    assert set(loci(tmp_path / "out")["sample"].to_pylist()) == {"1"}
 
 
 @pytest.mark.thorough

@@ -10,6 +10,7 @@ import pytest
 from flows import count as count_pipeline
 from flows import stages, storage
 from flows.faults import InputError
+from flows.variants.input.sample_sheet import read_sheet
 from flows.variants.reads.contigs import fasta_contigs
 from flows.variants.reads.regions import Region, regions
 from flows.variants.settings import VariantSettings
@@ -97,6 +98,13 @@ def test_what_changes_during_a_count_is_refused(capsys, monkeypatch, reads, tmp_
     assert code == 1
     assert f"{changed} has changed since this run first read it" in err
     assert not list((tmp_path / "counts").glob("*.parquet"))
+
+
+def test_rows_of_a_sheet_without_a_cell_are_blank(tmp_path):
+    """As a spreadsheet writes rows below a table that once had cells."""
+    (tmp_path / "s.csv").write_text("Sample;BAM;note\r\nann;a.bam;x\r\n;;\r\n ; ;\r\n")
+    (line,) = read_sheet(str(tmp_path / "s.csv"))
+    assert (line.sample, line.replicate, line.path) == ("ann", "1", str(tmp_path / "a.bam"))
 
 
 def regions_for(tmp_path, contigs=None, **settings):
