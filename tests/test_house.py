@@ -15,9 +15,9 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 23880,
-    "statements of vbmodels": 24040,
-    "words of English in flows' Python": 8593,
+    "statements of flows": 23878,
+    "statements of vbmodels": 23993,
+    "words of English in flows' Python": 8584,
     "words in templates": 5053,
     "files of a folder of flows": 14,
     "files of a folder of vbmodels": 14,
