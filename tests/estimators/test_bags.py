@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from tests.estimators import data
 from vbmodels.bags.stack.model import MEMBERS
-from vbmodels.estimators import MILGPClassifier, MultimodalMIC, StackedBagClassifier
+from vbmodels.estimators import BagRegressor, MILGPClassifier, MultimodalMIC, StackedBagClassifier
 from vbmodels.estimators.bag_data import read_bags
 
 BAGS = [
@@ -116,3 +116,16 @@ def test_places_of_instances_are_no_features():
     assert given.columns == ("f",)
     assert {one.name for one in given.left_out} == {"tile", "Centroid X", "Centroid Y"}
     assert read_bags(table[["bag_id", "Centroid X", "Centroid Y"]]).columns[0] == "Centroid X"
+
+
+@pytest.mark.parametrize("of", [MILGPClassifier, BagRegressor])
+def test_features_far_from_zero_are_told_apart_as_near_it(of):
+    """Such as milliseconds since 1970: in single precision their mean was off by a minute."""
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(rng.integers(1, 6), 2)) for _ in range(60)]
+    largest = np.array([bag[:, 0].max() for bag in X])
+    far = [6e3 * bag + 1712345678901 for bag in X]
+    y = largest if of is BagRegressor else largest > 1.0
+    near, found = (of(random_state=0).fit(rows[:40], y[:40]) for rows in (X, far))
+    assert found.score(far[40:], y[40:]) > 0.8
+    assert abs(found.score(far[40:], y[40:]) - near.score(X[40:], y[40:])) < 0.02

@@ -312,10 +312,10 @@ def with_distributions(
 
 
 def scaling(mean: FloatArray, deviation: FloatArray, count: float) -> tuple[FloatArray, FloatArray]:
-    """Return mean and 1/sd in single precision; 0 for a constant column, which says nothing."""
+    """Return mean and 1/sd, rounded; 0 for a constant column, which says nothing."""
     sd = np.sqrt(deviation / max(count, 1.0))
-    varies = sd > 1e-9 * np.maximum(np.abs(mean), 1e-300)
-    return single(mean), single(np.where(varies, 1.0 / np.where(varies, sd, 1.0), 0.0))
+    sd = np.where(sd > 1e-9 * np.maximum(np.abs(mean), 1e-300), sd, 0.0)
+    return single(mean, sd), single(np.divide(1.0, sd, out=np.zeros_like(sd), where=sd > 0.0))
 
 
 def _spans(blank: ModalityMap, pooled_rows: FloatArray) -> tuple[FloatArray, ...]:

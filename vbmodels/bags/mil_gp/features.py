@@ -397,8 +397,8 @@ def feature_map(options: KernelOptions, observed: Observed, rng: np.random.Gener
     mean, scale, clip, divisor = np.zeros(size), np.ones(size), np.inf, 1.0
     if standardise:
         sd = np.sqrt(spread.deviation / spread.count)
-        varies = sd > 1e-12 * np.maximum(np.abs(spread.mean), 1e-300)
-        mean, scale = single(spread.mean), single(np.where(varies, sd, 1.0))
+        sd = np.where(sd > 1e-12 * np.maximum(np.abs(spread.mean), 1e-300), sd, 1.0)
+        mean, scale = single(spread.mean, sd), single(sd)
         clip, divisor = options.clip, float(np.sqrt(size))
     blank = FeatureMap(
         mean=mean,
