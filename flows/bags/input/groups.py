@@ -195,7 +195,7 @@ def groups_of(
         _, group = np.unique(number, return_inverse=True)
         held_out = np.bincount(group, held_out)[group] > 0
         sides = np.full_like(label, UNLABELLED) if settings.numeric else label
-        warnings += _said_of_groups(number, settings)
+        warnings += _said_of_groups(number, name, settings)
         warnings += _said_of_copies(prints, sides, [len(part[0]) for part in read], paths)
         if number.size > 1 and np.all(number == number[0]):
             warnings.append(f"{ONE_GROUP[0].upper()}{ONE_GROUP[1:]}.")
@@ -206,9 +206,9 @@ def groups_of(
     return groups, [int(np.count_nonzero((label == y) & ~held_out)) for y in (0, 1)], warnings
 
 
-def _said_of_groups(number: IntArray, settings: BagSettings) -> list[str]:
-    """Say what groups bags, where settings do, and how many groups there are."""
-    if not (settings.group_parts or "group" in settings.columns):
+def _said_of_groups(number: IntArray, name: IntArray, settings: BagSettings) -> list[str]:
+    """Say what groups bags, where several have one name of a group, and how many there are."""
+    if np.unique(name).size == name.size:
         return []
     by = f"column {settings.columns.get('group', 'group')}"
     if parts := settings.group_parts:

@@ -271,6 +271,16 @@ def test_columns_that_are_no_groups_stay_what_they_are(kind, tmp_path, capsys):
     assert "groups by" not in out
 
 
+def test_a_column_called_group_is_said_to_group_bags(tmp_path, capsys):
+    """It is used unnamed; and no setting that cannot turn it off is advised."""
+    table = patients()
+    names = ["group" if name == "patient" else name for name in table.column_names]
+    path = written(tmp_path, table.rename_columns(names))
+    code, out, _ = run(capsys, "check", "bags", path, "--set", "model=embedding", *PLAIN)
+    assert code == 0
+    assert "200 bags are 40 groups by column group, held out together." in out
+
+
 def in_time():
     """Sixty bags in groups of five, in reversed order of time; one has no date."""
     random = np.random.default_rng(1)
