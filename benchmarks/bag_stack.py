@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.harness import calibration_error, head, row
 from flows.bags.rivals import Held, by_instances
-from flows.evaluate.fits import trees
+from flows.evaluate.fits import class_trees
 from vbmodels.bags.bags import Bags, Instances, bags
 from vbmodels.bags.embedding.model import EmbeddingModel
 from vbmodels.bags.embedding.pools import pooled, sizes_of
@@ -71,7 +71,7 @@ def pools(data: Bags) -> np.ndarray:
 
 def boosted(train: Bags, test: Bags, seed: int) -> np.ndarray:
     """Boosted trees on pooled features, scikit-learn's as the report has them."""
-    return trees(pools(train), train.label, seed)(pools(test))
+    return class_trees(pools(train), train.label, seed)(pools(test))[:, 1]
 
 
 def lightgbm(train: Bags, test: Bags, seed: int) -> np.ndarray:

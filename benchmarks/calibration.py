@@ -91,8 +91,8 @@ def features() -> Iterator[Readings]:
         yield {"rows' features": Forecast(p.ravel(), z[:, true[kept]].ravel())}
 
 
-def effects(columns: int, features: int) -> Iterator[Readings]:
-    """Yield 95 % intervals of what each feature does to columns, of fits with as many as there are.
+def effects(columns: int, features: int, rows: int = 300) -> Iterator[Readings]:
+    """Yield 95 % intervals of what each feature does to columns, of fits that find them all.
 
     The difference of two shares, in the order of the table's features that it is most like.
     """
@@ -101,8 +101,8 @@ def effects(columns: int, features: int) -> Iterator[Readings]:
         rng = np.random.default_rng([seed, columns])
         base, weight = rng.normal(0.0, 0.7, columns), rng.normal(0.0, 2.0, (features, columns))
         weight *= (rng.random(weight.shape) < 0.6) | (features == 1)
-        z, other = (rng.random((n, features)) < 0.3 for n in (300, 20_000))
-        codes = (rng.random((300, columns)) < expit(base + z @ weight)).astype(int)
+        z, other = (rng.random((n, features)) < 0.3 for n in (rows, 20_000))
+        codes = (rng.random((rows, columns)) < expit(base + z @ weight)).astype(int)
         psi = [base + (other @ weight) - np.outer(other[:, k], weight[k]) for k in range(features)]
         true = np.array(
             [(expit(p + w) - expit(p)).mean(0) for p, w in zip(psi, weight, strict=True)]
@@ -201,7 +201,7 @@ def forms(data: Path) -> dict[str, Runs]:
         "variants, contexts shifted": partial(shifted, "contexts"),
         "features, search": features,
         "features, effects of one": partial(effects, 5, 1),
-        "features, effects of three": partial(effects, 12, 3),
+        "features, effects of three": partial(effects, 12, 3, 1_000),
         "any, AUROC": areas,
     }
     if data.is_dir():

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -96,3 +97,18 @@ def test_the_figures_of_the_readme_are_claims():
         quoted = numbers(row[1])
         assert quoted
         assert quoted <= claimed[pipeline], (pipeline, quoted - claimed[pipeline])
+
+
+SCRIPTS = sorted(
+    f"{path.parent.name}.{path.stem}"
+    for folder in ("benchmarks", "reproduce")
+    for path in ROOT.glob(f"{folder}/*.py")
+    if path.stem not in ("__init__", "__main__")
+)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_of_measurements_can_be_loaded(name):
+    if name == "benchmarks.abmil":
+        pytest.importorskip("torch")
+    import_module(name)

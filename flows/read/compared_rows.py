@@ -35,7 +35,7 @@ MEASURES: dict[Target, Measure] = {
 What = Literal["added", "dropped", "crossed", "moved"]
 _LABEL, _OBSERVED, _PREDICTED, _WITHOUT = "label", "observed", "predicted", "without_it"
 _HELD_OUT, _GROUP, _CHANCE, _PLACE = "held_out", "group", "probability_", "pos"
-_CLASS = "class"  # of a row, where bags have one for each
+_WEIGHT, _CLASS = "weight", "class"  # of a row, where bags have one for each
 _THIS_MODEL = "this model: "
 _SELECTED, _HERE, _SECOND = " selected", " here", " 2"
 
@@ -132,7 +132,7 @@ class Moved:
 def pair_tested(
     runs: tuple[RunPaths, RunPaths], records: tuple[RunRecord, RunRecord]
 ) -> Paired | None:
-    """Measure two runs on the rows that both have tested; None where there are none."""
+    """Measure two runs on the rows that both have tested, by the first one's weights, or None."""
     for name in _shared_tables(*runs):
         first, second = (
             _tested(paths, name, bool(record.fitted))
@@ -141,11 +141,12 @@ def pair_tested(
         if first is None or second is None or first.column_names != second.column_names:
             continue
         keys = [c for i, c in enumerate(first.column_names) if i == 0 or c == _CLASS]
-        both = first.join(second, keys, join_type="inner", right_suffix=_SECOND)
-        both = both.sort_by([(key, "ascending") for key in keys])
+        both = first.join(second, keys, join_type="inner", right_suffix=_SECOND).sort_by(
+            [(key, "ascending") for key in keys]
+        )
         if len(both) < 2 or not both[_LABEL].equals(both[_LABEL + _SECOND]):
             continue
-        predicted = [c for c in first.column_names if c not in (*keys, _LABEL, _GROUP)]
+        predicted = [c for c in first.column_names if c not in (*keys, _LABEL, _GROUP, _WEIGHT)]
         is_count = records[0].results.get("kind") == "count"
         truth, target = _truth_of(both[_LABEL], predicted, is_count)
         p, q = (_predictions(both, [f"{c}{suffix}" for c in predicted]) for suffix in ("", _SECOND))
@@ -153,11 +154,11 @@ def pair_tested(
         if _GROUP in both.column_names:
             named = pc.coalesce(both[_GROUP].cast(pa.string()), both[keys[0]])
             group = digests_of(named.to_pylist())
-        (rival,) = compare(target, truth, q, {"first": p}, group)
-        losses = [float(target.loss(truth, x).mean()) for x in (p, q)]
+        weight = both[_WEIGHT].to_numpy() / pc.mean(both[_WEIGHT]).as_py()
+        (rival,) = compare(target, truth, q, {"first": p}, group, weight=weight)
         measure = MEASURES[target]
-        if measure == "RMSE":
-            losses = [loss**0.5 for loss in losses]
+        root = 0.5 if measure == "RMSE" else 1.0
+        losses = [float((target.loss(truth, x) * weight).mean()) ** root for x in (p, q)]
         return Paired(
             table=name,
             measure=measure,
@@ -185,7 +186,7 @@ def _shared_tables(first: RunPaths, second: RunPaths) -> list[str]:
 def _tested(paths: RunPaths, name: str, is_score: bool) -> pa.Table | None:
     """Read the rows that a run predicts without their label.
 
-    Their names, classes where bags have several, labels, groups and predictions.
+    Their names, classes where bags have several, labels, weights, groups and predictions.
     """
     urls = [storage.join(paths.table(name), part) for part in parts_of(paths, name)]
     names = storage.parquet_file(urls[0]).schema_arrow.names
@@ -196,7 +197,7 @@ def _tested(paths: RunPaths, name: str, is_score: bool) -> pa.Table | None:
     without = _without(names, predicted)
     label = "level" if "level" in names and predicted != [_PREDICTED] else _LABEL
     groups = dict(zip((_GROUP,), (c for c in (_GROUP, "unit") if c in names), strict=False))
-    kept = [c for c in (_CLASS, _HELD_OUT) if c in names]
+    kept = [c for c in (_CLASS, _HELD_OUT, _WEIGHT) if c in names]
     tables = []
     for url in urls:
         part = storage.read_table(
@@ -210,6 +211,7 @@ def _tested(paths: RunPaths, name: str, is_score: bool) -> pa.Table | None:
             values = [pc.coalesce(part[w], v) for w, v in zip(without, values, strict=True)]
         columns = {names[0]: part[names[0]], _LABEL: part[label]}
         columns |= {c: pc.fill_null(part[c], "") for c in (_CLASS,) if c in names}
+        columns[_WEIGHT] = part[_WEIGHT] if _WEIGHT in names else np.ones(len(part))
         columns |= {name: part[c] for name, c in groups.items()}
         columns |= zip((c.replace(_THIS_MODEL, _CHANCE) for c in predicted), values, strict=True)
         tables.append(pa.table(columns).filter(tested))

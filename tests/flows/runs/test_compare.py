@@ -136,6 +136,16 @@ def test_rows_of_a_group_are_drawn_together(tmp_path):
     assert widths[1] > 2.5 * widths[0]
 
 
+def test_rows_weigh_as_they_did_in_the_first_run(tmp_path):
+    y, weight = np.arange(6.0), np.array([1.0, 1.0, 1.0, 1.0, 4.0, 4.0])
+    rows = {"id": [f"r{i}" for i in range(6)], "label": y, "held_out": [True] * 6}
+    first = {"predicted": y + np.array([1.0] * 4 + [3.0] * 2), "weight": weight}
+    found = of_rows(tmp_path, rows | first, rows | {"predicted": y + 2.0}).paired
+    assert found.first == pytest.approx(np.sqrt((4 * 1.0 + 8 * 9.0) / 12))
+    assert found.second == pytest.approx(2.0)
+    assert found.less.value > 0.0
+
+
 @pytest.mark.parametrize(("kind", "measure"), [("number", "RMSE"), ("count", "deviance")])
 def test_numbers_are_compared_by_fits_without_their_rows(tmp_path, kind, measure):
     """A fit that repeats its own labels is no better, where it is worse without them."""
