@@ -314,7 +314,8 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
 
     def predict(self, X: Any) -> Any:
         """Return the class of the largest probability times class_weight, [rows]."""
-        return self.classes_[np.argmax(self._weighted(X), axis=1)]
+        best = np.argmax(self._weighted(X), axis=1)
+        return self.classes_[best]
 
     def responsibilities(self, X: Any) -> Any:
         """Return each expert's share of every row by the gates, in the kind of table of ``X``.
@@ -324,10 +325,11 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
         check_is_fitted(self)
         if isinstance(self.posterior_, SeveralPosterior):
             batch = self._unlabelled(X)
-            named = {}
-            for c, part in enumerate(self.posterior_.parts):
-                for k, column in enumerate(part.predict(batch).responsibility):
-                    named[f"class_{c + 1}_expert_{k + 1}"] = column
+            named = {
+                f"class_{c + 1}_expert_{k + 1}": column
+                for c, part in enumerate(self.posterior_.parts)
+                for k, column in enumerate(part.predict(batch).responsibility)
+            }
             return like(X, named)
         share = self._predicted(X).responsibility
         return like(X, {f"expert_{k + 1}": column for k, column in enumerate(share)})
