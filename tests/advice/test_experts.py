@@ -55,6 +55,26 @@ def test_another_column_makes_a_useless_model_useful(tmp_path):
         assert results_of(tmp_path / name)["test"]["better"] is (name == "with")
 
 
+def test_a_column_for_each_answer_predicts_better_than_one_of_several_answers(tmp_path):
+    """What is advised where cells hold several answers."""
+    rng, n = np.random.default_rng(4), 400
+    media = ["TV", "Radio", "Web", "Friends", "Posters"]
+    told = rng.random((n, 5)) < 0.5
+    odds = told @ [1.5, 0.0, -1.2, 0.8, 0.0] - 0.5
+    label = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-odds)), "buys", "not")
+    cells = [", ".join(np.array(media)[row]) for row in told]
+    split = {name: np.where(told[:, i], "yes", "no") for i, name in enumerate(media)}
+    loss = {}
+    for name, given in (("whole", {"media": cells}), ("split", split)):
+        pq.write_table(pa.table({**given, "label": label}), tmp_path / f"{name}.parquet")
+        succeed("experts", tmp_path / f"{name}.parquet", tmp_path / name, *QUICK)
+        loss[name] = results_of(tmp_path / name)["test"]["loss"]["value"]
+        warned = latest(tmp_path / name)[1]["warnings"]
+        advised = "Cells hold several answers each: media; make each answer a column."
+        assert (advised in warned) is (name == "whole")
+    assert loss["split"] < loss["whole"]
+
+
 def test_later_rows_are_tested_by_the_last_ones(tmp_path):
     """What is advised where neighbours are alike: the error of later rows is then known."""
     rng, n = np.random.default_rng(5), 500
