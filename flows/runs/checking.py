@@ -31,7 +31,7 @@ from flows.settings.base import FILE, FOLDER
 from flows.settings.tables import FileTableSettings
 from flows.storage import InputFile, Sources, StorageError
 from flows.tables.file_table import unmatched, with_file_table, without_table
-from flows.tables.names import listed
+from flows.tables.names import listed, option
 from flows.tables.partition import Part, files_in, unreadable
 from flows.tables.roles import WEIGHT
 from flows.tables.table import Table, matches
@@ -101,8 +101,8 @@ def _refuse_unknown_names(run: Run) -> None:
     settings = run.settings
     columns_of = {role: name for role, name in settings.columns.items() if role != FILE}
     named = [(name, f"for {role}") for role, name in columns_of.items()]
-    for option in ("exclude", "include"):
-        named += [(name, f"to {option}") for name in getattr(settings, option, ())]
+    for which in ("exclude", "include"):
+        named += [(name, f"to {which}") for name in getattr(settings, which, ())]
     if not named or run.fitted is not None:
         return
     table = table_read(run.family.name)
@@ -199,11 +199,11 @@ def refuse_unused(run: Run) -> None:
         Fault(where, expected, f"{lost.reason}: {lost.count:,}", remedy=remedy)
         for lost in all_dropped(run)
     ]
+    expected = "every column to be used (strict)"
     for c in run.prepared.columns:
-        if not c.left_out:
-            continue
-        expected, remedy = "every column to be used (strict)", f"exclude it (--exclude {c.name})"
-        faults.append(Fault(where, expected, c.used, c.name, remedy=remedy))
+        if c.left_out:
+            remedy = f"exclude it ({option('--exclude', c.name)})"
+            faults.append(Fault(where, expected, c.used, c.name, remedy=remedy))
     _raise(faults)
 
 

@@ -202,3 +202,15 @@ def test_a_comma_that_may_set_thousands_apart_is_no_number(tmp_path, capsys):
     code, _, err = run(capsys, "check", "experts", path, "--column", "weight=w")
     assert code == 2
     assert "column w, row 1: expected a number, found '1,234'" in err
+
+
+def test_a_column_that_a_strict_check_refuses_is_left_out_as_it_says(tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    path.write_text(
+        text_of([[f"{i % 9}.5", "x", "yn"[i % 2]] for i in range(60)], ("a", "b (alt)", "label"))
+    )
+    code, _, err = run(capsys, "check", "experts", path, "--strict")
+    assert code == 2
+    advised = shlex.split(re.search(r"exclude it \((.*)\)", err)[1])
+    assert advised == ["--exclude", "b (alt)"]
+    assert run(capsys, "check", "experts", path, "--strict", *advised)[0] == 0
