@@ -211,10 +211,12 @@ def _tested(paths: RunPaths, name: str, is_score: bool) -> pa.Table | None:
             values = [pc.coalesce(part[w], v) for w, v in zip(without, values, strict=True)]
         columns = {names[0]: part[names[0]], _LABEL: part[label]}
         columns |= {c: pc.fill_null(part[c], "") for c in (_CLASS,) if c in names}
-        columns[_WEIGHT] = part[_WEIGHT] if _WEIGHT in names else np.ones(len(part))
+        columns[_WEIGHT] = (
+            pc.fill_null(part[_WEIGHT], 0.0) if _WEIGHT in names else np.ones(len(part))
+        )
         columns |= {name: part[c] for name, c in groups.items()}
         columns |= zip((c.replace(_THIS_MODEL, _CHANCE) for c in predicted), values, strict=True)
-        tables.append(pa.table(columns).filter(tested))
+        tables.append(pa.table(columns).filter(tested).filter(pc.field(_WEIGHT) > 0.0))
     return pa.concat_tables(tables)
 
 

@@ -248,7 +248,11 @@ def _genes(file: Any, obs: Mapping[str, Cells]) -> dict[str, Cells]:
     It is one column of lists where genes are many, have no names, or obsm may stand for them.
     """
     matrix, var = _matrix(file["X"]), file.get("var", {})
-    names = _values(var[var.attrs["_index"]]).astype(str).tolist() if var else []
+    names = (
+        list(map(str, _column(_values(var[var.attrs["_index"]])).read(0, matrix.width or 0)))
+        if var
+        else []
+    )
     alike = len({*names, *obs}) < len(names) + len(obs) or all(map(str.isdigit, names))
     if alike or len(names) > MOST_NAMED or len(file.get("obsm", {})):
         return {FEATURES: matrix}

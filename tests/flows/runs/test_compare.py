@@ -144,6 +144,10 @@ def test_rows_weigh_as_they_did_in_the_first_run(tmp_path):
     assert found.first == pytest.approx(np.sqrt((4 * 1.0 + 8 * 9.0) / 12))
     assert found.second == pytest.approx(2.0)
     assert found.less.value > 0.0
+    less = {"predicted": first["predicted"], "weight": [1.0, 1.0, 1.0, 0.0, 4.0, None]}
+    found = of_rows(tmp_path / "less", rows | less, rows | {"predicted": y + 2.0}).paired
+    assert (found.rows, found.second_alone) == (4, 2)
+    assert found.first == pytest.approx(np.sqrt((3 * 1.0 + 4 * 9.0) / 7))
 
 
 @pytest.mark.parametrize(("kind", "measure"), [("number", "RMSE"), ("count", "deviance")])
