@@ -58,7 +58,7 @@ def read_cells(
     elif pa.types.is_integer(kind):
         read = _matching(cells, _WHOLE, kind)
     elif pa.types.is_floating(kind):
-        if decimal != "." and not pc.any(pc.match_substring(cells, ".")).as_py():
+        if decimal != "." and not pc.any(pc.match_substring_regex(cells, r"\d\.|\.\d")).as_py():
             cells = pc.replace_substring_regex(cells, _COMMAS[decimal], r"\1\3.\2\4")
         read = _matching(cells, _NUMBER, kind)
     else:

@@ -86,6 +86,10 @@ def test_weights_of_a_file_with_semicolons_may_have_decimal_commas(pipeline, tmp
     code, said, err = run(capsys, "check", pipeline, path, "--column", "weight=w")
     assert code == 0, err
     assert "an effective sample size of 56" in said + err  # 60 of 1.5 and 2.5
+    path.write_text(path.read_text().replace("2,5", ".", 1))
+    code, _, err = run(capsys, "check", pipeline, path, "--column", "weight=w")
+    assert code == 2
+    assert err.count("expected a number") == 1
     path.write_text(path.read_text().replace("2,5", "2.5"))
     code, _, err = run(capsys, "check", pipeline, path, "--column", "weight=w")
     assert code == 2
