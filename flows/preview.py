@@ -31,7 +31,7 @@ from vbmodels.core.algorithm import NonFiniteBound, Remembering, Repeating, Unev
 from vbmodels.core.cached_kernels import compiling
 from vbmodels.core.driver import Driver
 from vbmodels.core.fit import InProcess, loop_of
-from vbmodels.core.state import nbytes, tree_sum
+from vbmodels.core.state import tree_sum
 from vbmodels.tables.column_table import ColumnRead
 
 _SWEEPS = 10  # timed at least; the first ones may compile and start cold
@@ -297,7 +297,7 @@ def _begin(
 
     def observe(url: str) -> Any:
         batch = read_state(url, prepared.batch)
-        sizes.append(nbytes(batch))
+        sizes.append(batch.nbytes)
         return model.observe(batch)
 
     observed = tree_sum(map(observe, prepared.partitions))
@@ -370,7 +370,7 @@ class _Stopwatch:
             raise _Enough
         stats = self._reduce(q, number=number, warm=warm)
         (local,) = self._reduce.local_states(number)
-        self.local_bytes = 0 if local is None else nbytes(local)
+        self.local_bytes = 0 if local is None else local.nbytes
         now = time.process_time()
         self.seconds.append(now - self._last)
         if len(self.seconds) == 1:  # it may have compiled for a minute, which says nothing

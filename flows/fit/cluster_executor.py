@@ -33,7 +33,6 @@ from flows.fit.holder import Answer, Holder, PartitionMemoryError, Sweep
 from flows.fit.job import ClusterError, ClusterLost, Job
 from flows.fit.tree import place
 from vbmodels.core.algorithm import Rebuilding
-from vbmodels.core.state import nbytes
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +158,7 @@ class ClusterExecutor(Executor):
     @property
     def heavy(self) -> bool:  # type: ignore[override]
         """Whether so much is logged since the last checkpoint that another is due."""
-        return sum(nbytes(q) for q, *_ in self._log) > HEAVY
+        return sum(q.nbytes for q, *_ in self._log) > HEAVY
 
     def restore(self, number: int | None, local_digests: Sequence[str]) -> None:
         """Take the local states of a checkpoint."""

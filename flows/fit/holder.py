@@ -24,7 +24,7 @@ from flows.fit.job import Job, digest_of, local_url, one_thread
 from flows.fit.tree import Subtree, cover
 from flows.records.states import state_of
 from vbmodels.core.algorithm import Rebuilding
-from vbmodels.core.state import State, aligned, nbytes, to_bytes, tree_sum
+from vbmodels.core.state import State, aligned, to_bytes, tree_sum
 
 Sweep = tuple[Any, int, int | None]  # global parameters, number, warm start
 
@@ -100,7 +100,7 @@ class Holder:
         self._digests = {i: digest for i, digest in digests.items() if digest is not None}
         self._locals, self.size = {i: {} for i in sorted(digests)}, len(digests)
         for i in self._parts.keys() - digests.keys():
-            self.held -= nbytes(self._parts.pop(i)[0])
+            self.held -= self._parts.pop(i)[0].nbytes
         steps = [(aligned(q), *rest) for q, *rest in sweeps]
 
         def restore(i: int) -> None:
@@ -206,7 +206,7 @@ class Holder:
         if part is None:
             content = storage.read_bytes(url)
             part = aligned(state_of(content, self.job.batch, url)), digest_of(content)
-            size = nbytes(part[0])
+            size = part[0].nbytes
             with self._lock:
                 self.reads += 1
                 if self.held + size <= self.memory:

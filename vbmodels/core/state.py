@@ -17,7 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, cached_property
 from itertools import repeat
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
@@ -69,6 +69,11 @@ class State:
                 f"{_path(known)} and {_path(cls)} have the same kind {kind!r}: rename one of them"
             )
         State._registry[cls.state_kind] = cls
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes held by its arrays."""
+        return sum(leaf.nbytes for _, leaf in leaves(self) if isinstance(leaf, np.ndarray))
 
     def __getstate__(self) -> dict[str, Any]:
         """Send the fields alone: what was computed from them stays where it was."""
@@ -177,11 +182,6 @@ def _bits(leaf: Any) -> tuple[str, tuple[int, ...], bytes]:
         return ("none", (), b"")
     array = np.asarray(leaf)
     return (array.dtype.str, array.shape, array.tobytes())
-
-
-def nbytes(state: State) -> int:
-    """Bytes held by the arrays of a state."""
-    return sum(leaf.nbytes for _, leaf in leaves(state) if isinstance(leaf, np.ndarray))
 
 
 def aligned(state: S) -> S:
