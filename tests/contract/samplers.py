@@ -1,6 +1,6 @@
 """The samplers behind item 11: short runs of each on small data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,9 @@ from vbmodels.bags.bags import split
 from vbmodels.bags.mil_gp.features import KernelOptions
 from vbmodels.bags.mil_gp.gibbs import GibbsGP, predict_from_draws
 from vbmodels.bags.vmmic.gibbs import GibbsVMMIC
+from vbmodels.core.driver import Driver, Step
+from vbmodels.core.fit import InProcess, loop_of
+from vbmodels.core.state import FloatArray
 from vbmodels.experts.bmem.metropolis import SampledExperts, WalkPrior
 from vbmodels.experts.rows import Rows
 from vbmodels.experts.simulate import simulate as simulate_experts
@@ -22,10 +25,29 @@ from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.table import feature_batch, simulate_table
 from vbmodels.keywords.vbss.model import VBSS
 from vbmodels.testing.case import Chains, Draws
-from vbmodels.testing.extremes import CHAINS, course, visits
+from vbmodels.testing.extremes import CHAINS
 from vbmodels.variants.rvd2 import gibbs as rvd2
 from vbmodels.variants.rvd2.gibbs import Sampler, sample_rates
 from vbmodels.variants.rvd2.model import RVD2, Errors
+
+MOST_STEPS = 1000
+
+
+def course(model: Any, batches: Sequence[Any]) -> list[tuple[Step, list[Any]]]:
+    """Return all steps of a run, with its partitions' states."""
+    reduce = InProcess(model, batches)
+    q = model.init(reduce.observe(), np.random.default_rng(0))
+    run = Driver(loop_of(model), model, q, reduce, max_iter=MOST_STEPS)
+    steps = [(step, reduce.local_states(step.iteration)) for step in run]
+    if not run.converged:
+        raise RuntimeError(f"the chains did not end within {MOST_STEPS} steps")
+    return steps
+
+
+def visits(steps: Sequence[tuple[Step, Any]], of: Callable[[Any], FloatArray]) -> FloatArray:
+    """Return where chains stood, [C, steps, ...], from the parameters of every step."""
+    return np.stack([of(step.q) for step, _ in steps], axis=1)
+
 
 # Keywords, a document.
 

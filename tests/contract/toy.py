@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import gammaln
 
+from vbmodels.core.algorithm import Algorithm
+from vbmodels.core.cavi import cavi, squarem
 from vbmodels.core.expfam import Gamma, Normal
 from vbmodels.core.state import FloatArray, State, Stats
 
@@ -74,7 +76,6 @@ class Toy:
     b0: float = 1.5
     c0: float = 3.0
     d0: float = 2.0
-    loop: str | None = None
 
     def observe(self, batch: Groups) -> Observed:
         """Count the groups and add their means."""
@@ -177,6 +178,17 @@ class Toy:
     def from_vector(self, q: Global, vector: FloatArray) -> Global:
         """Return the inverse of `to_vector`."""
         return Global(float(vector[0]), *(float(x) for x in np.exp(vector[1:])))
+
+
+@dataclass(frozen=True)
+class Looping(Toy):
+    """The toy with a loop of its own, by name."""
+
+    loop: str = "squarem"
+
+    def algorithm(self, q: Global) -> Algorithm:
+        """Run the loop."""
+        return {"cavi": cavi, "squarem": squarem}[self.loop](self, q)
 
 
 class MissingGlobalDivergence(Toy):

@@ -9,14 +9,14 @@ import numpy as np
 
 from flows import storage
 from flows.fit.job import Job
-from tests.contract.toy import Groups, Toy
+from tests.contract.toy import Groups, Looping
 from vbmodels.core.state import to_bytes
 
 PARTITIONS = 64
 
 
 @dataclass(frozen=True)
-class Paced(Toy):
+class Paced(Looping):
     """The toy that takes its time: the same numbers, ``pause`` seconds a partition later."""
 
     pause: float = 0.0
@@ -28,7 +28,7 @@ class Paced(Toy):
 
 
 @dataclass(frozen=True)
-class Greedy(Toy):
+class Greedy(Looping):
     """The toy that takes far too much memory for partitions of many groups."""
 
     groups: int = 80
@@ -56,7 +56,7 @@ def store_corpus(folder: Path, partitions: int = PARTITIONS, seed: int = 5) -> t
 def job(urls: tuple[str, ...], folder: Path | str, run_id: str, **changes: Any) -> Job:
     """Return the job of the fault tests."""
     given: dict[str, Any] = {
-        "model": Toy(),
+        "model": Looping(),
         "batch": Groups,
         "partitions": urls,
         "store": storage.join(str(folder), "runs", run_id),

@@ -16,7 +16,7 @@ from flows.fit import cluster_executor
 from flows.fit.connect import connect, over
 from flows.fit.driver import run_fit
 from flows.fit.executor import InProcess
-from tests.contract.toy import Toy
+from tests.contract.toy import Looping
 from tests.faults.models import Paced
 from tests.fit.jobs import toy_job
 from vbmodels.core.state import same_bits
@@ -137,7 +137,7 @@ def test_workers_killed_all_the_time(deployment, fit_on, expected):
 
 
 @dataclass(frozen=True)
-class Once(Toy):
+class Once(Looping):
     """A toy that does something at one partition's third local step, once in all processes."""
 
     folder: str = ""

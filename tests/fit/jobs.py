@@ -9,12 +9,12 @@ import numpy as np
 
 from flows import storage
 from flows.fit.job import Job
-from tests.contract.toy import Groups, Toy
+from tests.contract.toy import Groups, Looping
 from vbmodels.core.state import to_bytes
 
 
 def toy_job(
-    folder: Path | str, partitions: int = 11, run_id: str = "run", loop: str | None = "cavi",
+    folder: Path | str, partitions: int = 11, run_id: str = "run", loop: str = "cavi",
     **changes: Any,
 ) -> Job:  # fmt: skip
     """Store the toy's data below a folder and return the job."""
@@ -26,7 +26,7 @@ def toy_job(
         urls.append(storage.join(str(folder), "partitions", f"part-{i:05d}.npz"))
         storage.write_bytes(urls[-1], to_bytes(batch))
     given: dict[str, Any] = {
-        "model": Toy(),
+        "model": Looping(),
         "batch": Groups,
         "partitions": tuple(urls),
         "store": storage.join(str(folder), "runs", run_id),
@@ -36,13 +36,13 @@ def toy_job(
         "checkpoint_every": 3,
     }
     given = {**given, **changes}
-    if isinstance(given["model"], Toy):
+    if isinstance(given["model"], Looping):
         given["model"] = replace(given["model"], loop=loop)
     return Job(**given)
 
 
 @dataclass(frozen=True)
-class Overshooting(Toy):
+class Overshooting(Looping):
     """The toy with a coordinate map that spoils every extrapolation: squarem rejects them."""
 
     def from_vector(self, q: Any, vector: Any) -> Any:

@@ -19,7 +19,7 @@ from flows.fit.executor import InProcess
 from flows.records import lock
 from flows.records.lock import RunBusy, claim
 from flows.records.runs import RUN, RunPaths, RunRecord, mark_latest
-from tests.contract.toy import Groups, Toy
+from tests.contract.toy import Groups, Looping
 from tests.fit.jobs import Killed, kill_at, toy_job
 from vbmodels.core.state import same_bits, to_bytes
 
@@ -56,9 +56,12 @@ def test_the_last_two_checkpoints_are_kept(tmp_path):
 @pytest.mark.parametrize(
     ("change", "difference"),
     [
-        ({"model": Toy(a0=2.5, loop="cavi")}, r"model\.a0 is 2\.5, the checkpoint has 2\.0"),
+        ({"model": Looping(a0=2.5, loop="cavi")}, r"model\.a0 is 2\.5, the checkpoint has 2\.0"),
         ({"seed": 1}, "seed is 1, the checkpoint has 0"),
-        ({"model": Toy(loop="squarem")}, r"model\.loop is 'squarem', the checkpoint has 'cavi'"),
+        (
+            {"model": Looping(loop="squarem")},
+            r"model\.loop is 'squarem', the checkpoint has 'cavi'",
+        ),
         ({"settings": (("window", "3"),)}, "settings.window is 3, the checkpoint has none"),
     ],
 )

@@ -19,7 +19,7 @@ from flows.fit.executor import InProcess
 from flows.fit.holder import Holder
 from flows.fit.job import ClusterError
 from flows.storage import TransientStorageError
-from tests.contract.toy import Toy
+from tests.contract.toy import Looping
 from tests.fit.jobs import rates, toy_job
 from vbmodels.core.state import same_bits
 
@@ -114,7 +114,7 @@ def await_holders(cluster, number):
 
 
 @dataclass(frozen=True)
-class Broken(Toy):
+class Broken(Looping):
     def local_step(self, q, batch, local):
         raise ArithmeticError("no way")
 
@@ -148,7 +148,7 @@ def test_an_error_that_cannot_be_sent_arrives_in_words(cluster, tmp_path):
 
 
 @dataclass(frozen=True)
-class Unsendable(Toy):
+class Unsendable(Looping):
     def local_step(self, q, batch, local):
         raise TwoWords("no", "way")
 

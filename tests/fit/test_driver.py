@@ -14,7 +14,7 @@ from flows.fit.executor import InProcess
 from flows.fit.holder import Holder, PartitionMemoryError
 from flows.fit.job import Job
 from tests.contract import vmmic
-from tests.contract.toy import Groups, Toy
+from tests.contract.toy import Groups, Looping
 from tests.fit.jobs import Killed, Overshooting, cluster_named, kill_at, rates, toy_job
 from vbmodels.bags.bags import Bags, split
 from vbmodels.bags.vmmic.model import CollapsedVMMIC
@@ -245,7 +245,7 @@ def test_a_checkpoint_damaged_during_the_fit_gives_way_to_the_one_before(tmp_pat
     assert "resuming run run after sweep 3" in caplog.text or "trying the one before" in caplog.text
 
 
-class Squares(Toy):
+class Squares(Looping):
     """A toy whose local states hold something of the data alone, in the place of its own."""
 
     rebuilds_locals = True
@@ -276,7 +276,7 @@ def test_what_follows_from_the_data_is_in_no_checkpoint(tmp_path):
         assert np.array_equal(a, b)
 
 
-class Hungry(Toy):
+class Hungry(Looping):
     def local_step(self, q, batch, local):
         raise MemoryError("unable to allocate")
 

@@ -261,19 +261,6 @@ class Repeating(Protocol):
         """Return the most sweeps of all together."""
 
 
-@runtime_checkable
-class Looped(Protocol):
-    """A model that names the loop that suits it.
-
-    Attributes
-    ----------
-    loop
-        ``cavi`` or ``squarem``; None for squarem where the model is `Accelerable`, else cavi.
-    """
-
-    loop: str | None
-
-
 class Reduce(Protocol):
     """The executor: local steps on every partition, then the sum of their statistics."""
 

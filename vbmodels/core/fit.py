@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from vbmodels.core.algorithm import Accelerable, Driven, Loop, Looped, Model, Observing
+from vbmodels.core.algorithm import Accelerable, Driven, Loop, Model, Observing
 from vbmodels.core.cavi import cavi, squarem
 from vbmodels.core.driver import Driver
 from vbmodels.core.state import aligned, tree_sum
@@ -108,20 +108,10 @@ class Fit:
     reduce: Any
 
 
-LOOPS: dict[str, Loop] = {"cavi": cavi, "squarem": squarem}
-
-
 def loop_of(model: Any) -> Loop:
-    """Return the loop of a model: its own (`Driven`), the one that it names (`Looped`), or another.
-
-    That is `squarem` where the model is `Accelerable`, else `cavi`.
-    """
+    """Return a model's own loop (`Driven`); else `squarem` where it is `Accelerable`, or `cavi`."""
     if isinstance(model, Driven):
         return type(model).algorithm
-    if isinstance(model, Looped) and model.loop is not None:
-        if model.loop not in LOOPS:
-            raise ValueError(f"expected a loop out of {sorted(LOOPS)}, got {model.loop!r}")
-        return LOOPS[model.loop]
     return squarem if isinstance(model, Accelerable) else cavi
 
 

@@ -131,23 +131,6 @@ def check_empty(case: Case, empty: Callable[[Any], Any]) -> Figures:
 
 WRITTEN = Identity(11, "every draw that a sampler keeps is written, and published as it is")
 CHAINS, WARMUP, DRAWS, THIN = 2, 3, 5, 2
-MOST_STEPS = 1000
-
-
-def course(model: Any, batches: Sequence[Any]) -> list[tuple[Step, list[Any]]]:
-    """Return all steps of a run, with its partitions' states."""
-    reduce = InProcess(model, batches)
-    q = model.init(reduce.observe(), np.random.default_rng(0))
-    run = Driver(loop_of(model), model, q, reduce, max_iter=MOST_STEPS)
-    steps = [(step, reduce.local_states(step.iteration)) for step in run]
-    if not run.converged:
-        raise RuntimeError(f"the chains did not end within {MOST_STEPS} steps")
-    return steps
-
-
-def visits(steps: Sequence[tuple[Step, Any]], of: Callable[[Any], FloatArray]) -> FloatArray:
-    """Return where chains stood, [C, steps, ...], from the parameters of every step."""
-    return np.stack([of(step.q) for step, _ in steps], axis=1)
 
 
 @contextmanager

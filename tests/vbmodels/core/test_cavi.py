@@ -261,9 +261,6 @@ def test_loop_of_a_model():
 
     assert loop_of(Toy()) is squarem
     assert loop_of(Plain()) is cavi
-    assert loop_of(Toy(loop="cavi")) is cavi
-    with pytest.raises(ValueError, match=r"out of .*'cavi', 'squarem'.*'newton'"):
-        loop_of(Toy(loop="newton"))
     done: Fit = fit(Own(), batches(0, 2))
     assert done.trace == fit(Toy(), batches(0, 2), loop=cavi).trace
 
