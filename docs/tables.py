@@ -39,7 +39,6 @@ CONTRACT = {
     "calibration": ("8", "calibration"),
     "extremes": ("9", "extremes"),
     "agreement": ("10", "agreement"),
-    "draws": ("11", "draws"),
 }
 """Field of a row: heading, and the name under which the row marks it as slow."""
 

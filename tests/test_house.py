@@ -15,8 +15,8 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 23878,
-    "statements of vbmodels": 23991,
+    "statements of flows": 23877,
+    "statements of vbmodels": 23951,
     "words of English in flows' Python": 8583,
     "words in templates": 5053,
     "files of a folder of flows": 14,

@@ -150,7 +150,6 @@ CASE = Case(
     ),
     batches=batches,
     tiny=tiny,
-    draws="its posterior is a Gaussian in closed form: nothing is drawn",
     extremes=Extremes(
         tables=lambda: ends.tables_of_coded_rows(with_labels),
         empty=none_of,

@@ -20,7 +20,6 @@ CASE = Case(
     calibration=calibration_bags.STACK,
     batches=batches,
     tiny=tiny,
-    draws=OF_MEMBERS,
     extremes=Extremes(
         tables=ends.tables_of_bags,
         empty=ends.no_bags,

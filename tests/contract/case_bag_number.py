@@ -124,7 +124,6 @@ CASE = Case(
     ),
     batches=batches,
     tiny=tiny,
-    draws="its posterior is closed: nothing is drawn",
     extremes=Extremes(
         tables=tables, empty=ends.no_bags, plain="it has no compiled loops: NumPy is all"
     ),

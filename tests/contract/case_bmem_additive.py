@@ -110,7 +110,6 @@ CASE = Case(
     calibration=calibration_experts.ADDITIVE,
     batches=batches,
     tiny=tiny,
-    draws="it draws nothing: its sampler has a row of its own, bmem_metropolis",
     extremes=EXTREMES,
     agreement=AGREEMENT,
     global_step=GLOBAL_STEP,

@@ -201,7 +201,6 @@ def _case(prior: str, sampled: tuple[float, tuple[float, float]], **items: Any) 
         "calibration": "Not what cavi takes by default; the row of the Gaussian prior answers.",
         "batches": batches,
         "tiny": tiny,
-        "draws": "its sampler has a row of its own: bmem_metropolis",
         "extremes": AT_THE_ENDS,
         "agreement": by_prediction(60),
         "global_step": GlobalStep(

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.contract import calibration_experts, samplers
+from tests.contract import calibration_experts
 from tests.contract.bmem import chances
 from tests.contract.bmem_rows import AT_THE_ENDS, batches, by_prediction, excess_loss_of, tiny
 from vbmodels.core.fit import fit
@@ -44,7 +44,6 @@ CASE = Case(
     model=model,
     batches=batches,
     tiny=tiny,
-    draws=samplers.EXPERTS,
     extremes=AT_THE_ENDS,
     agreement=by_prediction(model().evaluations),
     global_step="The step draws; no parameter stands at an optimum.",

@@ -162,7 +162,6 @@ def case(name: str, made: Any) -> Case:
         else "The row whose rate is read off the labels has the pipeline's defaults.",
         batches=batches,
         tiny=tiny,
-        draws="it keeps no draws: three nodes of the rate are all that it averages over",
         extremes=Extremes(
             tables=lambda: ends.tables_of_documents(4),
             empty=ends.no_documents,

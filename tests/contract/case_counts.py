@@ -115,7 +115,6 @@ CASE = Case(
     model=GroupedCounts,
     batches=batches,
     tiny=tiny,
-    draws="its sampler is the row's own, in this file: nothing of it is published",
     extremes=Extremes(
         tables=lambda: {
             "one group alone": [Counts(np.array([[2.0, 3.0]]))],

@@ -104,7 +104,6 @@ CASE = Case(
     calibration="Its landmarks are chosen by label, so its prior cannot be drawn from before them.",
     batches=batches,
     tiny=tiny,
-    draws="it keeps no draws: the posterior of the weights is a Gaussian",
     extremes=Extremes(
         tables=ends.tables_of_bags,
         empty=ends.no_bags,

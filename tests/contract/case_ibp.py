@@ -211,7 +211,6 @@ SEARCH = Case(
     model=searched,
     batches=batches,
     tiny=tiny,
-    draws="its sampler has a row of its own: ibp laplace gibbs",
     extremes=AT_THE_ENDS,
     agreement="What is published follows from draws that q has, in a fit as in a score: "
     "tests/flows/runs/test_scores_of_the_fit.py compares the two.",
@@ -235,7 +234,6 @@ CASES = [
         model=plain,
         batches=batches,
         tiny=tiny,
-        draws="its sampler has a row of its own: ibp laplace gibbs",
         extremes=AT_THE_ENDS,
         agreement=of_images(plain),
         global_step=GlobalStep(
@@ -261,7 +259,6 @@ CASES = [
         model=learned,
         batches=batches,
         tiny=tiny,
-        draws="its sampler has a row of its own: ibp laplace gibbs",
         extremes=AT_THE_ENDS,
         agreement=of_images(learned),
         global_step=GlobalStep(
@@ -284,7 +281,6 @@ CASES = [
         recovery="The features are those of the search: its row checks them.",
         calibration="The features are those of the search: its row checks them.",
         model=filling,
-        draws="what the members draw is checked for them alone: tests/vbmodels/features/completion",
         objective=Objective(
             value=lambda q, batches: searched_value(q.search, batches), every=170, rtol=1e-9
         ),

@@ -7,7 +7,7 @@ import numpy as np
 
 from reproduce.ibp_images import matched_f1, simulate_images
 from reproduce.ibp_laplace import LaplaceGibbs, LaplaceIBP, log_buffet
-from tests.contract import ends, samplers
+from tests.contract import ends
 from tests.feature_tables import split_rows
 from vbmodels.core.fit import fit
 from vbmodels.features.ibp.model import PolyaGammaIBP
@@ -58,7 +58,6 @@ CASE = Case(
     model=model,
     batches=batches,
     tiny=batches,
-    draws=samplers.BUFFET,
     extremes=Extremes(
         tables=lambda: ends.tables_of_features(1),
         empty="It takes one partition; there is no other that could be without rows.",

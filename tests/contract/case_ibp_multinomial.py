@@ -137,7 +137,6 @@ CASE = Case(
     model=HOOKS.model,
     batches=batches,
     tiny=tiny,
-    draws="its sampler has a row of its own: ibp laplace gibbs",
     extremes=Extremes(
         tables=ends.tables_of_features,
         empty=ends.no_features,

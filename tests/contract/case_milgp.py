@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from reproduce.milgp_logistic import LogisticGP, LogisticPosterior, predict_logistic
-from tests.contract import calibration_bags, ends, samplers
+from tests.contract import calibration_bags, ends
 from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.bags import Bags, split
 from vbmodels.bags.mil_gp.features import KernelOptions
@@ -192,9 +192,6 @@ OF_TWO_CLASSES = replace(
 )
 
 
-SEE_DIRECT = "checked on milgp_direct: all forms have the same sampler"
-
-
 def unlabelled(batch: Bags | MultiLabelBags) -> Any:
     """Return the bags as a score sees them: without labels."""
     if isinstance(batch, MultiLabelBags):
@@ -239,7 +236,6 @@ def probit_case(
         else "Not a default: it counts each instance as observed and is too sure of itself.",
         batches=batches,
         tiny=tiny,
-        draws=samplers.PROCESS if name == "milgp_direct" else SEE_DIRECT,
         extremes=AT_THE_ENDS,
         agreement=PREDICTED,
         global_step=GlobalStep(coordinates=MU, at="fixed_point", max_iter=20_000),
@@ -358,7 +354,6 @@ CASES = [
         ),
         batches=two_classes,
         tiny=lambda seed: two_classes(seed, 2),
-        draws=SEE_DIRECT,
         extremes=OF_TWO_CLASSES,
         agreement=PREDICTED,
         global_step=SEE,
@@ -379,7 +374,6 @@ CASES = [
         model=lambda: LOGISTIC,
         batches=batches,
         tiny=tiny,
-        draws=SEE_DIRECT,
         extremes=AT_THE_ENDS,
         agreement=PREDICTED_BY_LOGISTIC,
         global_step=GlobalStep(

@@ -65,7 +65,6 @@ CASE = Case(
     calibration=calibration_phrases.ITEMS,
     batches=batches,
     tiny=tiny,
-    draws="it keeps no draws: three nodes of the rate are all that it averages over",
     extremes=Extremes(
         tables=tables,
         empty=nothing,

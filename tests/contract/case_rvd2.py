@@ -7,7 +7,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import digamma, expit, polygamma
 
-from tests.contract import calibration_variants, ends, samplers
+from tests.contract import calibration_variants, ends
 from vbmodels.core.fit import fit
 from vbmodels.core.state import FloatArray
 from vbmodels.testing.case import (
@@ -114,7 +114,6 @@ def case_of(model: RVD2, name: str, **items) -> Case:
         calibration=calibration_variants.RVD2_SAMPLED,
         batches=batches,
         tiny=tiny,
-        draws=samplers.RATES,
         extremes=Extremes(
             tables=ends.tables_of_errors,
             empty=ends.no_errors,

@@ -167,7 +167,6 @@ CASE = Case(
     model=Toy,
     batches=batches,
     tiny=tiny,
-    draws="its sampler is the row's own, in this file: nothing of it is published",
     extremes=Extremes(
         tables=lambda: {
             "one group alone": [Groups(np.array([[0.3, -0.2]]))],

@@ -149,7 +149,6 @@ CASE = Case(
     model=lambda: MODEL,
     batches=batches,
     tiny=tiny,
-    draws="it has no sampler: every posterior is quadrature",
     extremes=Extremes(
         tables=ends.tables_of_counts,
         empty=ends.no_counts,

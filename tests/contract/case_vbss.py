@@ -19,7 +19,7 @@ from scipy import stats
 
 from reproduce.keyword_documents import fit_documents
 from reproduce.vbss_gibbs import gibbs
-from tests.contract import ends, samplers
+from tests.contract import ends
 from tests.vbmodels.keywords.keyword_documents import batch_of
 from vbmodels.core.state import BoolArray, FloatArray
 from vbmodels.keywords.units import KeywordBatch
@@ -251,9 +251,6 @@ def case(name: str, **options: Any) -> Case:
         "see docs/statistics.md.",
         batches=batches,
         tiny=tiny,
-        draws=samplers.DOCUMENTS
-        if options == {"form": "full"}
-        else "checked on vbss full covariance: all forms have the same sampler",
         extremes=Extremes(
             tables=lambda: ends.tables_of_documents(1),
             empty=ends.no_documents,

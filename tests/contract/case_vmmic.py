@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import expit, logit
 from sklearn.metrics import roc_auc_score
 
-from tests.contract import calibration_bags, ends, samplers, vmmic
+from tests.contract import calibration_bags, ends, vmmic
 from tests.vbmodels.bags.in_numpy import in_numpy
 from vbmodels.bags.bags import Bags
 from vbmodels.bags.simulate import simulate
@@ -256,7 +256,6 @@ CASES = [
         calibration="Not a default: its intervals are far too short, see docs/statistics.md.",
         batches=vmmic.batches,
         tiny=vmmic.tiny,
-        draws=samplers.BAGS,
         extremes=at_the_ends(mean_field, kernels=draws_of_both_forms),
         agreement=PREDICTED,
         global_step=GlobalStep(
@@ -286,7 +285,6 @@ CASES = [
         calibration=calibration_bags.VMMIC,
         batches=vmmic.batches,
         tiny=vmmic.tiny,
-        draws="checked on vmmic_mean_field: both forms have the same sampler",
         extremes=at_the_ends(collapsed, sweeps=3),
         agreement=PREDICTED,
         global_step="its steps average random draws; the mode is checked in tests/vbmodels",

@@ -1,4 +1,4 @@
-"""The samplers behind item 11: short runs of each on small data."""
+"""Short runs of every sampler on small data."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,6 +10,7 @@ from reproduce.ibp_laplace import ChainRows, LaplaceIBP
 from reproduce.vbss_bss import BSS, bss
 from reproduce.vbss_gibbs import gibbs
 from tests.contract import vmmic
+from tests.contract.draws import CHAINS, Chains, Draws
 from tests.vbmodels.bags.gp_simulate import simulate_gp
 from vbmodels.bags.bags import split
 from vbmodels.bags.mil_gp.features import KernelOptions
@@ -24,8 +25,6 @@ from vbmodels.experts.simulate import simulate as simulate_experts
 from vbmodels.features.ibp.model import PolyaGammaIBP
 from vbmodels.features.table import feature_batch, simulate_table
 from vbmodels.keywords.vbss.model import VBSS
-from vbmodels.testing.case import Chains, Draws
-from vbmodels.testing.extremes import CHAINS
 from vbmodels.variants.rvd2 import gibbs as rvd2
 from vbmodels.variants.rvd2.gibbs import Sampler, sample_rates
 from vbmodels.variants.rvd2.model import RVD2, Errors
@@ -206,3 +205,6 @@ def of_experts(warmup: int, draws: int, thin: int) -> Chains:
 
 
 EXPERTS = (Draws(name="experts metropolis", run=of_experts, stays=True),)
+
+
+SAMPLERS = (*DOCUMENTS, *RATES, *BAGS, *PROCESS, *BUFFET, *EXPERTS)

@@ -38,7 +38,6 @@ Item = Literal[
     "calibration",
     "extremes",
     "agreement",
-    "draws",
 ]
 EVERY: frozenset[Item] = frozenset(get_args(Item))
 
@@ -277,48 +276,6 @@ class Agreement:
             raise ValueError("expected a sentence that says why a score may differ from the fit")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chains:
-    """What one run of a sampler leaves.
-
-    Attributes
-    ----------
-    kept
-        Draws by name, [C, S, ...].
-    visited
-        Where chains stood at the start and after every sweep, [C, 1 + warmup + S thin, ...], by
-        the same names, where that can be seen.
-    summaries
-        What is published of the draws, and the same made from them here.
-    """
-
-    kept: Mapping[str, FloatArray] = field(default_factory=dict)
-    visited: Mapping[str, FloatArray] = field(default_factory=dict)
-    summaries: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Draws:
-    """Item 11 for one sampler.
-
-    Attributes
-    ----------
-    name
-        Of the sampler.
-    run
-        (warmup, draws, thin) -> what two chains leave; the same random numbers every time.
-    thins
-        Whether it can leave sweeps out between two draws.
-    stays
-        Whether a chain may stand still, as Metropolis-Hastings does.
-    """
-
-    name: str
-    run: Callable[[int, int, int], Chains]
-    thins: bool = True
-    stays: bool = False
-
-
 Tables = Mapping[str, Sequence[Any]]
 Pairs = Iterable[tuple[str, Any, Any]]
 
@@ -439,7 +396,6 @@ class Case:
     tiny: Callable[[int], Sequence[Any]]
     extremes: Extremes | str
     agreement: Agreement | str
-    draws: Sequence[Draws] | str
     global_step: GlobalStep | str
     local_step: LocalStep | str
     monte_carlo: MonteCarlo | str

@@ -40,7 +40,6 @@ ITEMS: dict[str, Item] = {
     "test_9_compiled_loops_are_the_plain_form": "extremes",
     "test_9_partitions_without_rows_change_no_bit": "extremes",
     "test_10_a_score_of_the_training_rows_is_the_fits": "agreement",
-    "test_11_every_kept_draw_is_written": "draws",
 }
 """Under which name a row marks a test as slow."""
 
@@ -241,13 +240,6 @@ class ModelContract:
     ) -> None:
         """Item 10."""
         run_check(request, truth.check_agreement, case, hook_or_skip(case.agreement))
-
-    def test_11_every_kept_draw_is_written(
-        self, case: Case, request: pytest.FixtureRequest
-    ) -> None:
-        """Item 11."""
-        for item in hook_or_skip(case.draws):
-            run_check(request, extremes.check_draws, item)
 
 
 def is_slow(row: Case, item: Item) -> bool:

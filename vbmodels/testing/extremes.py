@@ -1,20 +1,18 @@
-"""Items 9 and 11: data at their ends, compiled and plain, without rows; draws are written."""
+"""Item 9: data at their ends, compiled and plain, without rows."""
 
 from __future__ import annotations
 
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
 from vbmodels.core.driver import Driver, Step
 from vbmodels.core.fit import InProcess, loop_of
-from vbmodels.core.state import FloatArray, leaves, same_bits
-from vbmodels.testing.case import Case, Draws, Extremes, Figures, Identity, Tables
+from vbmodels.core.state import leaves, same_bits
+from vbmodels.testing.case import Case, Extremes, Figures, Identity, Tables
 
 FINITE = Identity(9, "data at their ends leave finite numbers, or are refused")
 COMPILED = Identity(9, "compiled loops give what their plain form gives")
@@ -127,82 +125,3 @@ def check_empty(case: Case, empty: Callable[[Any], Any]) -> Figures:
         EMPTY.holds(other.elbo == step.elbo, where, changed)
         EMPTY.holds(same_bits(step.q, other.q), where, "the posterior changed")
     return {"bound": step.elbo}
-
-
-WRITTEN = Identity(11, "every draw that a sampler keeps is written, and published as it is")
-CHAINS, WARMUP, DRAWS, THIN = 2, 3, 5, 2
-
-
-@contextmanager
-def no_leftovers() -> Iterator[None]:
-    """Have np.empty hand out NaN, so that what nobody writes shows."""
-    empty = np.empty
-
-    def marked(*args: Any, **kwargs: Any) -> Any:
-        array = empty(*args, **kwargs)
-        if array.dtype.kind == "f":
-            array.fill(np.nan)
-        return array
-
-    with mock.patch.object(np, "empty", marked):
-        yield
-
-
-def check_draws(item: Draws) -> Figures:
-    """There are as many draws as requested, each its own, the last one with them."""
-    thin = THIN if item.thins else 1
-    # Kernels compile on the first run: Numba must meet NumPy's own empty, or it loses it for good.
-    item.run(WARMUP, DRAWS, thin)
-    with no_leftovers():
-        sampled = item.run(WARMUP, DRAWS, thin)
-        whole = sampled.kept.keys() - sampled.visited.keys()
-        longer = item.run(WARMUP, DRAWS * thin + 2, 1) if whole else sampled
-    WRITTEN.holds(
-        bool(sampled.kept or sampled.summaries),
-        item.name,
-        "nothing was kept: the test would prove nothing",
-    )
-    for name, array in sampled.kept.items():
-        where = f"{item.name}, {name}"
-        WRITTEN.holds(
-            array.shape[:2] == (CHAINS, DRAWS),
-            where,
-            f"expected {CHAINS} chains of {DRAWS} draws, got {array.shape[:2]}",
-        )
-        WRITTEN.holds(bool(np.isfinite(array).all()), where, "a place was not written")
-        flat = array.reshape(CHAINS, DRAWS, -1)
-        WRITTEN.holds(bool((flat != 0.0).any(axis=2).all()), where, "a draw is all zeros")
-        if not item.stays:
-            alike = (flat[:, 1:] == flat[:, :-1]).all(axis=2)
-            WRITTEN.holds(not alike.any(), where, "a draw is a copy of the one before")
-        if name in sampled.visited:
-            seen = sampled.visited[name]
-            visits = 1 + WARMUP + DRAWS * thin
-            WRITTEN.holds(
-                seen.shape[1] == visits,
-                where,
-                f"expected {visits} visits, the start's with them, got {seen.shape[1]}",
-            )
-            _same(where, "not the draws that were made", array, seen[:, WARMUP + thin :: thin])
-            if not item.stays:
-                copies = (array == seen[:, :1]).reshape(CHAINS, DRAWS, -1).all(axis=2)
-                WRITTEN.holds(not copies.any(), where, "a draw is a copy of the start")
-        else:
-            # The same chain, kept whole: the last of every stretch is what thinning keeps.
-            expected = longer.kept[name][:, thin - 1 : DRAWS * thin : thin]
-            _same(where, "not the last of each stretch", array, expected)
-    for name, (published, computed) in sampled.summaries.items():
-        close = np.allclose(published, computed, rtol=1e-9, atol=1e-12)
-        gap = "" if close else f", by {np.max(np.abs(np.subtract(published, computed))):.3g}"
-        WRITTEN.holds(close, item.name, f"{name} is not that of the draws{gap}")
-    return {f"{item.name}: arrays": len(sampled.kept), "summaries": len(sampled.summaries)}
-
-
-def _same(where: str, fault: str, array: FloatArray, expected: FloatArray) -> None:
-    if array.shape != expected.shape or np.array_equal(array, expected):
-        shapes = f"{fault}: {array.shape} of them, expected {expected.shape}"
-        WRITTEN.holds(array.shape == expected.shape, where, shapes)
-        return
-    chain, draw = np.argwhere((array != expected).reshape(CHAINS, DRAWS, -1).any(axis=2))[0]
-    gap = float(np.max(np.abs(array - expected)))
-    WRITTEN.breaks(f"{where}, chain {chain}, draw {draw}", f"{fault}, by up to {gap:.3g}")

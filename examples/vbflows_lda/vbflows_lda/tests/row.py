@@ -214,7 +214,6 @@ def row(kind: type[Topics] = Topics) -> Case:
         ),
         extremes=Extremes(tables=tables, empty=empty, plain=lambda: replace(model, compiled=False)),
         agreement=Agreement(published=shares),
-        draws="it has no sampler: nothing of draws is published",
         global_step=GlobalStep(
             coordinates=Coordinates(to_vector=PRIOR.to_vector, from_vector=PRIOR.from_vector),
             at="fixed_point",
