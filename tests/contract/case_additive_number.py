@@ -59,6 +59,7 @@ def batches(seed: int, parts: int) -> Sequence[TargetRows]:
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((300, 3))
     y = surface(x) + 0.3 * rng.standard_normal(300)
+    x[rng.random(300) < 0.1, 1] = np.nan
     return target_rows(x, (y - y.mean()) / y.std(), parts, without=20)
 
 
@@ -74,7 +75,7 @@ def with_labels(x: FloatArray, y: FloatArray, parts: int) -> list[TargetRows]:
 
 def none_of(batch: TargetRows) -> TargetRows:
     coded = batch.rows
-    rows = CodedRows(ends.no_rows(coded.rows), coded.codes[:0], coded.basis)
+    rows = CodedRows(ends.no_rows(coded.rows), coded.codes[:0], coded.basis, coded.missing[:0])
     return TargetRows(rows, batch.y[:0])
 
 
@@ -85,9 +86,9 @@ def predicted(model: Any, q: FormState, batch: TargetRows) -> FloatArray:
 def scored(model: Any, q: FormState, batch: TargetRows) -> FloatArray:
     """Mean and sd of new rows: a score sees no numbers, and rows in another order."""
     assert not batch.y.any()
-    own = batch.rows.rows
-    back = Rows.of(np.asarray(own.dense)[::-1, :-1], own.t, own.key[::-1])
-    rows = CodedRows(back, batch.rows.codes[::-1], batch.rows.basis)
+    own = batch.rows
+    back = Rows.of(np.asarray(own.rows.dense)[::-1, :-1], own.t, own.rows.key[::-1])
+    rows = CodedRows(back, own.codes[::-1], own.basis, own.missing[::-1])
     return predicted(model, q, replace(batch, rows=rows))[::-1]
 
 

@@ -50,7 +50,7 @@ def with_widths(q: AdditiveState, vector: FloatArray) -> AdditiveState:
 
 
 def none_of(batch: CodedRows) -> CodedRows:
-    return CodedRows(ends.no_rows(batch.rows), batch.codes[:0], batch.basis)
+    return CodedRows(ends.no_rows(batch.rows), batch.codes[:0], batch.basis, batch.missing)
 
 
 def chance(model: Any, q: AdditiveState, batch: CodedRows) -> FloatArray:
@@ -63,7 +63,7 @@ def scored(model: Any, q: AdditiveState, batch: CodedRows) -> FloatArray:
     assert not batch.t.any()
     own = batch.rows
     back = Rows.of(np.asarray(own.dense)[::-1, :-1], own.t, own.key[::-1])
-    return chance(model, q, CodedRows(back, batch.codes[::-1], batch.basis))[::-1]
+    return chance(model, q, CodedRows(back, batch.codes[::-1], batch.basis, batch.missing))[::-1]
 
 
 def excess_loss(seed: int) -> float:

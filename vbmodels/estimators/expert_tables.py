@@ -124,18 +124,18 @@ class ExpertTable(TableEstimator):
         return repeats
 
     def _partitions(
-        self, X: FloatArray, t: FloatArray, units: IntArray, weight: FloatArray
+        self, raw: FloatArray, t: FloatArray, units: IntArray, weight: FloatArray
     ) -> list[Any]:
-        """Return rows [N, D] as partitions; those of a unit [N] are held out together."""
+        """Return raw cells as partitions of rows; those of a unit [N] are held out together."""
         key = np.arange(len(t))
         parts = np.array_split(key, min(self.n_partitions, len(t)))
-        return [self._rows(X[p], t[p], key[p], weight[p], units[p]) for p in parts]
+        return [self._rows(raw[p], t[p], key[p], weight[p], units[p]) for p in parts]
 
     def _unlabelled(self, X: Any) -> Any:
         check_is_fitted(self)
         raw = self._raw_again(X)
-        x, keys = encoded(raw, self._encoded), cell_keys(raw)
-        return self._rows(x, np.zeros(len(x)), keys, np.ones(len(x)), keys)
+        keys = cell_keys(raw)
+        return self._rows(raw, np.zeros(len(raw)), keys, np.ones(len(raw)), keys)
 
     def _raw(self, X: Any, y: Any) -> tuple[FloatArray, Any]:
         """Return raw cells and labels; decide what every column becomes."""
@@ -258,11 +258,13 @@ class ExpertTable(TableEstimator):
         return x
 
     def _rows(
-        self, X: FloatArray, t: FloatArray, key: IntArray, weight: FloatArray, group: IntArray
+        self, raw: FloatArray, t: FloatArray, key: IntArray, weight: FloatArray, group: IntArray
     ) -> Rows | CodedRows:
+        X = encoded(raw, self._encoded)
         x = self._scaled(X)
         if self._basis is None:
             return Rows.of(x, t, key, weight, self._sparse, group)
         x = np.clip(x, -self._basis.limit, self._basis.limit)
         rows = Rows.of(x, t, key, weight, self._sparse, group)
-        return CodedRows(rows, coded(X, self._basis.knots), self._basis)
+        missing = np.isnan(encoded(raw, self._encoded, filled=False))
+        return CodedRows(rows, coded(X, self._basis.knots), self._basis, missing)

@@ -167,7 +167,7 @@ class MixtureOfExperts(ClassifierMixin, ExpertTuning, ExpertTable):
             )
         self._class_weight = self._class_weights(y)
         weight = share * self._class_weight[code] / copies
-        batches: list[Any] = self._partitions(X, t, units, weight)
+        batches: list[Any] = self._partitions(raw, t, units, weight)
         if self.inference == "additive":
             batches = [replace(rows, copies=copies) for rows in batches]
         if several:
@@ -479,9 +479,8 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
             partial(landmarks_for, self.gaussian_process, True, *X.shape),
             copied,
         )
-        rows = [
-            replace(part, copies=copies) for part in self._partitions(X, t, units, weight / copies)
-        ]
+        parts = self._partitions(raw, t, units, weight / copies)
+        rows = [replace(part, copies=copies) for part in parts]
         cut = np.array_split(y, len(rows))
         batches = [TargetRows(part, target) for part, target in zip(rows, cut, strict=True)]
         model = GaussianAdditive(self.pairs)
@@ -507,8 +506,8 @@ class AdditiveRegressor(RegressorMixin, ExpertTable):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the predicted number of every row, [rows].
 
-        With ``return_std`` also the standard deviation of a new row's number around it, which has
-        one noise for all rows: it is too small where a cell that matters is missing.
+        With ``return_std`` also the standard deviation of a new row's number around it: larger
+        where a number is missing, by what its column adds.
         """
         check_is_fitted(self)
         mean, sd = self.posterior_.predict(self._unlabelled(X))

@@ -408,14 +408,14 @@ class Forms:
     ) -> Rows | CodedRows:
         """Return raw cells [N, C] as rows of the model; ``keys`` are digests of their names."""
         x = encoded(raw, self.encoding.columns)
-        steps = None if self.basis is None else coded(x, self.basis.knots)
-        x = scaled(x, self.design.centre, self.design.scale)
-        if self.basis is not None:
-            x = np.clip(x, -self.basis.limit, self.basis.limit)
-        rows = Rows.of(x, signs, keys, weight, self.design.sparse, groups)
-        if self.basis is None or steps is None:
-            return rows
-        return CodedRows(rows, steps, self.basis, self.copies)
+        lines = scaled(x, self.design.centre, self.design.scale)
+        if self.basis is None:
+            return Rows.of(lines, signs, keys, weight, self.design.sparse, groups)
+        lines = np.clip(lines, -self.basis.limit, self.basis.limit)
+        rows = Rows.of(lines, signs, keys, weight, self.design.sparse, groups)
+        of = raw[:0] if self.encoding.target is None else raw
+        missing = np.isnan(encoded(of, self.encoding.columns, filled=False))
+        return CodedRows(rows, coded(x, self.basis.knots), self.basis, missing, self.copies)
 
 
 def replace_target(encoding: Encoding, target: Target, sums: ColumnSums | None) -> Encoding:

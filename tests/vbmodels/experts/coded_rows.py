@@ -20,6 +20,9 @@ def cut_coded(
     ``joint``: with columns for a Gaussian process. ``bare``: see `basis_of`. ``y``: numbers that
     are the labels, by which a Gaussian process sees columns.
     """
+    gaps = np.isnan(x if new is None else new)
+    usual = np.nanmean(x, axis=0)
+    x = np.where(np.isnan(x), usual, x)
     sums = ColumnSums.of(x, t)
     design = sums.scaling(True)
     sparse = sums.density(design[0]) < 0.25
@@ -30,7 +33,7 @@ def cut_coded(
         sample = RowSample.of(x, cell_keys(x), np.where(t == 0.0, -1, 0), 1, y)
     basis = basis_of(sample, design, fixed, sparse, 6.0, landmarks=200 if joint else 0, bare=bare)
     if new is not None:
-        x, t = new, np.zeros(len(new))
+        x, t = np.where(gaps, usual, new), np.zeros(len(new))
     bounds = [len(t) * i // parts for i in range(parts + 1)]
     keys = np.arange(len(t), dtype=np.int64)
     return [
@@ -41,6 +44,7 @@ def cut_coded(
             ),
             coded(x[a:b], basis.knots),
             basis,
+            gaps[a:b],
         )
         for a, b in itertools.pairwise(bounds)
     ]  # fmt: skip

@@ -112,19 +112,27 @@ def test_columns_that_say_nothing_leave_the_mean():
     assert_allclose(sd, 1.0, atol=0.1)
 
 
+NO_GAPS = np.array([80.0, 0.0]), np.array([100.0, 0.0]), np.zeros(4)
+"""Squared errors of rows without gaps and with, their weights, and those of missing lines."""
+
+
+def of_whole_rows(products):
+    return Errors(np.stack([products, 0.0 * products]), np.array([500.0, 0.0]), np.zeros(4))
+
+
 def test_the_weight_of_pairs_minimises_the_squared_error():
     rng = np.random.default_rng(4)
     errors = rng.standard_normal((4, 4)) @ rng.standard_normal((4, 500))
     errors[2] *= 0.1
     errors[3] = 0.8 * errors[2] + 0.05 * rng.standard_normal(500)
-    chosen = GaussianChoice.of(Errors(errors @ errors.T, 500.0))
+    chosen = GaussianChoice.of(of_whole_rows(errors @ errors.T))
     assert chosen.form == "curves"
     grid = np.linspace(0.0, 1.0, 1001)
     own, both = errors[2], errors[3]
     loss = [np.mean(((1.0 - u) * own + u * both) ** 2) for u in grid]
     assert chosen.pairs_weight == pytest.approx(grid[np.argmin(loss)], abs=2e-3)
     assert chosen.errors[-1] == pytest.approx(min(loss), rel=1e-4)
-    none = GaussianChoice.of(Errors(np.diag([4.0, 3.0, 2.0, 2.5]) + 2.0, 500.0))
+    none = GaussianChoice.of(of_whole_rows(np.diag([4.0, 3.0, 2.0, 2.5]) + 2.0))
     assert none.pairs_weight == 0.0 or none.errors[-1] < none.errors[2]
 
 
@@ -189,9 +197,11 @@ def test_rows_far_from_all_landmarks_have_what_these_do_not_span():
 
 def test_a_share_is_taken_only_as_far_as_held_out_rows_are_sure():
     def chosen(gain, square):
-        sums = ProcessSums(gain * SHARES, square * SHARES**2, SpreadSums(3.0, 100.0))
+        sums = ProcessSums(
+            np.outer([1.0, 0.0], gain * SHARES), square * SHARES**2, SpreadSums(3.0, 100.0)
+        )
         errors = np.array([1.0, 0.9, 0.8, 0.8, 0.8])
-        return GaussianChoice("curves", 0.0, errors, 0.01).shared(sums)
+        return GaussianChoice("curves", 0.0, errors, *NO_GAPS, spread=0.01).shared(sums)
 
     sure, unsure = chosen(20.0, 20.0), chosen(2.0, 20.0)
     assert (sure.process_weight, unsure.process_weight) == (1.0, 0.0)
@@ -227,3 +237,25 @@ def test_copies_are_held_out_together_however_many_and_other_rows_by_themselves(
     assert_array_equal(units_of(cell[order], other[order])[0], units[order])
     assert units_of(np.tile(np.arange(30), 3), np.tile(rng.standard_normal(30), 3))[1]
     assert not units_of(np.tile(np.arange(30), 3), rng.standard_normal(90))[1]
+
+
+@pytest.mark.parametrize("together", [0.0, 0.9])
+@pytest.mark.parametrize("gaps", [0.0, 0.1])
+def test_intervals_of_rows_with_a_gap_and_without_hold_what_they_say(gaps, together):
+    """Where what is missing matters; another column says part of it."""
+    inside = np.zeros((2, 2))
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((2400, 3))
+        x[:, 1] = together * x[:, 0] + np.sqrt(1.0 - together**2) * x[:, 1]
+        y = standard(2.0 * x[:, 0] + x[:, 1] + 0.3 * rng.standard_normal(2400))
+        gone = rng.random(2400) < np.where(np.arange(2400) < 400, gaps, 0.3)
+        x[gone, 0] = np.nan
+        model = GaussianAdditive()
+        posterior = model.posterior(fit(model, target_rows(x[:400], y[:400], 2), max_iter=200).q)
+        mean, sd = posterior.predict(cut_coded(x[:400], np.ones(400), new=x[400:])[0])
+        held = np.abs(y[400:] - mean) < 1.96 * sd
+        inside += [[held[own].sum(), own.sum()] for own in (gone[400:], ~gone[400:])]
+    with_gap, without = inside[:, 0] / inside[:, 1]
+    assert 0.9 < with_gap < (0.99 if together else 0.97)
+    assert 0.91 < without < 0.97

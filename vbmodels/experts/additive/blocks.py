@@ -243,6 +243,20 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         """Return the same with the covariance."""
         return self._plain_part.with_covariance(self.hessian(observed))
 
+    def varied(self, observed: DesignSummary, c: FloatArray) -> FloatArray:
+        """Return the variance over rows of what each line's column adds at c [P + 1]; [D]."""
+        curves, evaluation = observed.curves, self.evaluation
+        assert curves is not None
+        assert evaluation is not None
+        tables = [] if self.terms is None else curves.tables(self.terms)
+        owner = np.concatenate([curves.blocks, *(np.full(f.shape[1], s) for s, f in tables)])
+        second, c = unpack(evaluation.second), c[: owner.size]  # pairs come after
+        moments = second / second[-1, -1]
+        mean = moments[-1, : owner.size]
+        adds = (moments[: owner.size, : owner.size] - np.outer(mean, mean)) * np.outer(c, c)
+        of = (owner[:, None] == np.arange(curves.counts.size)).astype(float)
+        return np.asarray(np.einsum("is,is->s", of, adds @ of)[curves.blocks])
+
     @property
     def noise(self) -> float:
         """The variance of numbers around the fit."""

@@ -19,6 +19,10 @@ form here; the target has mean 0 and variance 1.
    is that whose mean gain in squared error on held-out rows, less the standard error of that mean,
    is largest: 0 without the process, and little where rows are few. The variance of a row shares
    both fits' uncertainty so, and the noise is what that leaves of the held-out error.
+6. A missing number counts as its column's mean, and leaves the row's number as unsure as what the
+   column adds varies over rows, v_d, but for what other columns say of it: the squared error is a
+   on held-out rows without gaps, and a + c sum_{d missing} v_d in the mean of those with some. The
+   noise is what 4 and 5 leave of a; c = 1 is believed with the weight of `BELIEVED` rows.
 """
 
 from __future__ import annotations
@@ -52,14 +56,20 @@ from vbmodels.experts.terms.step_rows import CodedRows, TargetRows
 
 FLOOR = 0.5
 """Least noise of predictions, as a share of that of the evidence."""
+BELIEVED, FEWEST = 5.0, 20.0
+"""Rows with gaps that c = 1 weighs as much as, and those without from which on a is theirs."""
 
 
 @dataclass(frozen=True)
 class Errors(Stats, kind="experts/additive.Errors"):
-    """Products of the errors of 0, lines, curves and pairs on held-out rows [4, 4]; weight."""
+    """Products of the errors of 0, lines, curves and pairs on held-out rows without gaps and with.
+
+    [2, 4, 4], the weights of both, [2], and of the rows in which each line is missing; [D].
+    """
 
     products: FloatArray
-    weight: float
+    weight: FloatArray
+    missing: FloatArray
 
 
 @dataclass(frozen=True)
@@ -70,15 +80,17 @@ class HeldOutFits(State, kind="experts/additive.HeldOutFits"):
 
     def sums(self, batch: TargetRows) -> Errors:
         """Sum up a partition."""
-        fold = batch.rows.rows.fold(FOLDS)
-        products, total = np.zeros((4, 4)), 0.0
+        fold, gaps = batch.rows.rows.fold(FOLDS), batch.rows.missing.any(axis=1)
+        products, total, held = np.zeros((2, 4, 4)), np.zeros(2), np.zeros(batch.size)
         for fits in self.fits:
             weight = batch.used * (fold == fits[0].fold)
             found = [batch.rows.project(one.coefficients, terms=one.terms) for one in fits[:3]]
             errors = batch.y - np.stack([np.zeros(batch.size), *found])
-            products += (errors * weight) @ errors.T
-            total += float(weight.sum())
-        return Errors(products, total)
+            for i, own in enumerate((weight * ~gaps, weight * gaps)):
+                products[i] += (errors * own) @ errors.T
+                total[i] += own.sum()
+            held += weight
+        return Errors(products, total, held @ batch.rows.missing)
 
 
 SHARES = np.linspace(0.0, 1.0, 41)
@@ -92,8 +104,8 @@ class ProcessSums(Stats, kind="experts/additive.ProcessSums"):
     Attributes
     ----------
     gain, square
-        Sums of how much smaller it makes a row's squared error, and of the squares of that, at each
-        of `SHARES`.
+        Sums of how much smaller it makes the squared error of rows without gaps and with, [2, S],
+        and of the squares of that, [S], at each of `SHARES`.
     spread
         What its uncertainty adds to the variance of a row.
     """
@@ -112,13 +124,15 @@ class HeldOutProcess(State, kind="experts/additive.HeldOutProcess"):
 
     def sums(self, batch: TargetRows) -> ProcessSums:
         """Sum up a partition."""
-        fold, total, square = batch.rows.rows.fold(FOLDS), *np.zeros((2, SHARES.size))
+        fold, gaps = batch.rows.rows.fold(FOLDS), batch.rows.missing.any(axis=1)
+        total, square = np.zeros((2, SHARES.size)), np.zeros(SHARES.size)
         for part, process in zip(self.parts, self.processes, strict=True):
             weight = batch.used * (fold == part.fold)
             own = part.project(batch.rows)
             error, away = batch.y - own, process.project(batch.rows) - own
             gain = SHARES[:, None] * away * (2.0 * error - SHARES[:, None] * away)
-            total, square = total + gain @ weight, square + gain**2 @ weight
+            total += np.stack([gain @ (weight * ~gaps), gain @ (weight * gaps)])
+            square += gain**2 @ weight
         spread = HeldOutSpread(self.processes, Gaussian(1.0)).sums(batch)
         return ProcessSums(total, square, spread)
 
@@ -139,23 +153,44 @@ class GaussianChoice(FormChoice, kind="experts/additive.GaussianChoice"):
     spread
         Mean over the same rows of what the coefficients' uncertainty adds to the variance of a
         prediction, in the fits without them.
+    split, weight, missing
+        Squared error of held-out rows without gaps and with, summed, and their weights; [2] each.
+        Weights of the rows in which each line is missing; [D].
     """
 
     errors: FloatArray
+    split: FloatArray
+    weight: FloatArray
+    missing: FloatArray
     spread: float = 0.0
 
     @classmethod
     def of(cls, sums: Errors) -> GaussianChoice:
         """Choose the form and the weight of pairs."""
-        square = np.diag(sums.products)
+        products, rows = sums.products.sum(axis=0), float(sums.weight.sum())
+        square = np.diag(products)
         best = int(np.argmin(square[:3]))
-        own, both, cross = square[best], square[3], sums.products[best, 3]
+        own, both, cross = square[best], square[3], products[best, 3]
         away = own - 2.0 * cross + both
         weight = float(np.clip((own - cross) / away, 0.0, 1.0)) if away > 1e-12 * own else 0.0
         after = own - 2.0 * weight * (own - cross) + weight**2 * away
-        if 0.5 * sums.weight * log(max(own, 1e-300) / max(after, 1e-300)) < WORTH:
+        if 0.5 * rows * log(max(own, 1e-300) / max(after, 1e-300)) < WORTH:
             weight, after = 0.0, own
-        return cls(FORMS[best], weight, np.append(square, after) / max(sums.weight, 1e-300))
+        errors, shares = np.append(square, after) / max(rows, 1e-300), np.zeros(4)
+        shares[best], shares[3] = 1.0 - weight, weight
+        split = np.einsum("i,gij,j->g", shares, sums.products, shares)
+        return cls(FORMS[best], weight, errors, split, sums.weight, sums.missing)
+
+    def of_gaps(self, varied: FloatArray) -> tuple[float, float]:
+        """Return a as a share of all rows' error, and c, for v [D]."""
+        mean, adds = self.split.sum() / self.weight.sum(), float(self.missing @ varied)
+        if not adds > 0.0:
+            return 1.0, 1.0
+        if self.weight[0] < FEWEST:
+            return max(1.0 - adds / self.split.sum(), FLOOR), 1.0
+        whole, believed = self.split[0] / self.weight[0], BELIEVED * adds / self.weight[1]
+        more = max(self.split[1] - self.weight[1] * whole, 0.0)
+        return whole / mean, (more + believed) / (adds + believed)
 
     def shared(self, sums: ProcessSums) -> GaussianChoice:
         """Return the choice with the share of a process that is surely worth the most.
@@ -163,13 +198,14 @@ class GaussianChoice(FormChoice, kind="experts/additive.GaussianChoice"):
         That is the mean gain of a row less its standard error, which is 0 without the process.
         """
         rows = max(sums.spread.weight, TINY)
-        mean = sums.gain / rows
+        mean = sums.gain.sum(axis=0) / rows
         error = np.sqrt(np.maximum(sums.square / rows - mean**2, 0.0) / rows)
         best = int(np.argmax(mean - error))
         share, errors = float(SHARES[best]), self.errors.copy()
         errors[-1] -= mean[best]
         spread = (1.0 - share) * self.spread + share * sums.spread.total / rows
-        return replace(self, errors=errors, spread=spread, process_weight=share)
+        split = self.split - sums.gain[:, best]
+        return replace(self, errors=errors, split=split, spread=spread, process_weight=share)
 
 
 @dataclass(frozen=True)
@@ -189,6 +225,8 @@ class GaussianPosterior(State, kind="experts/additive.GaussianPosterior"):
     kept
         Part of the uncertainty of both that held-out errors leave room for: few landmarks for many
         rows say less of the process than it varies.
+    gaps
+        What a missing number of each line adds to the variance of a row, c v; [D].
     """
 
     part: Part
@@ -198,6 +236,7 @@ class GaussianPosterior(State, kind="experts/additive.GaussianPosterior"):
     process_hessian: FloatArray = field(default_factory=lambda: np.zeros(0))
     weight: float = 0.0
     kept: float = 1.0
+    gaps: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def predict(self, batch: CodedRows) -> tuple[FloatArray, FloatArray]:
         """Return mean and standard deviation of a new row's number, for every row; [N] each."""
@@ -208,7 +247,8 @@ class GaussianPosterior(State, kind="experts/additive.GaussianPosterior"):
             shares, every = (1.0 - self.weight, self.weight), own + self.process.unspanned(batch)
             mean = shares[0] * mean + shares[1] * self.process.project(batch)
             spread = self.kept * (shares[0] * spread + shares[1] * every)
-        return mean, np.sqrt(self.noise + np.maximum(spread, 0.0))
+        more = batch.missing @ self.gaps
+        return mean, np.sqrt(self.noise + np.maximum(spread, 0.0) + more)
 
 
 @dataclass(frozen=True)
@@ -229,9 +269,12 @@ class GaussianAdditive(FormModel):
         """Return the additive fit that held-out rows chose, and the process with its share."""
         fit, part = q.taken()
         share, process = q.chosen.process_weight, q.fits[-1]
-        least = FLOOR * ((1.0 - share) * fit.noise + share * process.noise)
-        error, spread = float(q.chosen.errors[-1]), q.chosen.spread
-        found = GaussianPosterior(part, max(error - spread, least), pack(fit.hessian(q.design)))
+        varied = fit.varied(q.design, part.coefficients)
+        whole, factor = q.chosen.of_gaps(varied)
+        least = FLOOR * whole * ((1.0 - share) * fit.noise + share * process.noise)
+        error, spread = whole * float(q.chosen.errors[-1]), q.chosen.spread
+        hessian, gaps = pack(fit.hessian(q.design)), factor * varied
+        found = GaussianPosterior(part, max(error - spread, least), hessian, gaps=gaps)
         if not share:
             return found
         return replace(

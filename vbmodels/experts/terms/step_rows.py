@@ -43,6 +43,8 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
         [N, D], 0 to 8.
     basis
         The knots, and the scale of the mixture's columns.
+    missing
+        Which cells have their column's mean for want of a number; [N, D], for labels also [0, D].
     copies
         How many times the whole table repeats (`RowSample.repeats`): rows weigh that much less,
         and all copies of one are left out together.
@@ -51,6 +53,7 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
     rows: Rows
     codes: np.ndarray
     basis: Basis
+    missing: BoolArray
     copies: float = 1.0
 
     @property
