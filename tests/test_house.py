@@ -15,7 +15,7 @@ QUOTED = re.compile(r'"([^"]*)"')
 SETTINGS_AND_HELP = {"settings", "settings.py", "cli"}
 
 BUDGETS = {
-    "statements of flows": 23877,
+    "statements of flows": 23874,
     "statements of vbmodels": 23951,
     "words of English in flows' Python": 8583,
     "words in templates": 5053,

@@ -138,9 +138,6 @@ def find(run: Run) -> None:
     """
     if run.resume is None:
         return
-    above = storage.join(run.paths.target, "runs")
-    for name in storage.names(above):
-        storage.remove_empty(storage.join(above, name))
     runs = [RunPaths(run.paths.target, name) for name in names_of_runs(run.paths.target)]
     empty = [paths for paths in runs if storage.names(paths.root) == [storage.MARK]]
     for paths in empty:  # it was stopped before it wrote anything

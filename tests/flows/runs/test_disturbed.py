@@ -98,11 +98,11 @@ def test_a_file_of_the_same_size_and_time_is_new(tmp_path):
 
 def test_resume_latest_before_anything_was_written_starts_from_the_beginning(source, tmp_path):
     target = tmp_path / "out"
-    dead, other = (target / "runs" / f"20260101T000000-00000{n}" for n in (1, 2))
+    dead, others = (target / "runs" / f"20260101T000000-00000{n}" for n in (1, 2))
     storage.own(str(dead), RUN)
-    other.mkdir()
+    others.mkdir()  # without a mark it may be anybody's
     run_id = fit(source, target, resume="latest")["run_id"]
-    assert os.listdir(target / "runs") == [run_id]
+    assert sorted(os.listdir(target / "runs")) == [others.name, run_id]
     with pytest.raises(InputError, match="found none"):
         fit(source, target, resume="latest")
 
