@@ -138,6 +138,8 @@ def test_locations_without_a_reference_base_are_refused(few_reads):
     with pytest.raises(ValueError, match="expected A, C, G or T as ref, found none at 60"):
         VariantTester().fit(counts, ref=none, case=of["case"])
     found = VariantTester(tol=1e-2).fit(counts, **of)
+    with pytest.raises(ValueError, match="expected whole numbers"):
+        found.test(case=of["case"])  # of which counts?
     with pytest.raises(ValueError, match="expected A, C, G or T as ref, found none at 60"):
         found.score(counts, ref=none)
 

@@ -263,11 +263,9 @@ class VariantTester(CallOptions, LoopEstimator):
         """
         self._validate_params()
         self._given = self._read(X, ref, case)
-        model: TwoGroups
+        model: TwoGroups = BatchNull("either" if self.two_sided else "gain", MIXTURE)
         if self._given.counts.case.all():
             model = TwoGroups("germline", MIXTURE)
-        else:
-            model = BatchNull("either" if self.two_sided else "gain", MIXTURE)
         counts = self._given.counts
         parts = np.array_split(np.arange(len(counts)), min(self.n_partitions, len(counts)))
         self._run(model, [counts.take(part) for part in parts])
@@ -392,7 +390,8 @@ class VariantTester(CallOptions, LoopEstimator):
     ) -> tuple[GivenCounts, Units, FloatArray, FloatArray, FloatArray, Any]:
         """Return counts, units, log Bayes factors, local false discovery rates, q, calls."""
         check_is_fitted(self)
-        data = self._given if X is None else self._new(X, ref, case)
+        given = X is None and ref is None and case is None
+        data = self._given if given else self._new(X, ref, case)
         alleles, score, alone = self._scores(data.counts)
         lfdr = local_fdr(score, self.pi_)
         # An allele without reads of the control goes by its own rate, apart from all others.
