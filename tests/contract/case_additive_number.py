@@ -127,6 +127,23 @@ def held_out(rng: np.random.Generator) -> Readings:
     }
 
 
+def held_out_gaps(rng: np.random.Generator) -> Readings:
+    """Chances that a new number is within its 95 % interval, where a cell is missing and not."""
+    x = rng.standard_normal((300 + HELD, 3))
+    y = 2.0 * x[:, 0] + x[:, 1] + 0.3 * rng.standard_normal(len(x))
+    y = (y - y[:300].mean()) / y[:300].std()
+    gone = rng.random(len(x)) < np.where(np.arange(len(x)) < 300, 0.1, 0.3)
+    x[gone, 0] = np.nan
+    model = GaussianAdditive()
+    done = fit(model, target_rows(x[:300], y[:300]), max_iter=500)
+    mean, sd = model.posterior(done.q).predict(new_rows(x[:300], y[:300], x[300:]))
+    inside, gap = np.abs(y[300:] - mean) < 1.959964 * sd, gone[300:]
+    return {
+        "in the interval, a cell missing": Forecast(np.full(gap.sum(), 0.95), inside[gap]),
+        "in the interval, none missing": Forecast(np.full((~gap).sum(), 0.95), inside[~gap]),
+    }
+
+
 CASE = Case(
     name="additive_number",
     model=GaussianAdditive,
@@ -145,6 +162,24 @@ CASE = Case(
                     slope=None,
                     bins=None,
                     measured="100 runs: -.007 +- .003",
+                ),
+            },
+        ),
+        Calibration(
+            form="experts, a number, with gaps",
+            run=held_out_gaps,
+            bounds={
+                "in the interval, a cell missing": Bounds(
+                    large=(-0.03, 0.01),
+                    slope=None,
+                    bins=None,
+                    measured="311 runs: -.013 +- .004",
+                ),
+                "in the interval, none missing": Bounds(
+                    large=(-0.02, 0.01),
+                    slope=None,
+                    bins=None,
+                    measured="311 runs: -.004 +- .002",
                 ),
             },
         ),
