@@ -103,7 +103,7 @@ PHASES = {
     "features": {"first_chains", "fit_starts", "search_rounds", "improve", "screen_pool",
                  "tidy_and_delete", "trial", "last_sweeps"},
     "features, a long table": {"widen", "find_rare", "draw_posterior"},
-    "experts": {"_choose_form", "_fit_parts", "_in_step", "shown", "_fit_pairs",
+    "experts": {"_choose_form", "_fit_parts", "_climb", "shown", "_fit_pairs",
                 "_choose_mixtures"},
     "experts, a number": {"fit_forms", "the form was being chosen"},
 }  # fmt: skip

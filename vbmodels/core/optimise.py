@@ -42,26 +42,27 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
     at, value, gradient
         Best points, [S, P], and the objective there, [S], [S, P].
     known
-        Last steps, and changes of the gradient (turned to a minimum's), [S, 2, m, P].
-    count
-        How many of these m there are, the last of all, [S].
+        Last steps, and changes of the gradient (turned to a minimum's), of each search; [2, m, P].
+    memory
+        How many of them are kept.
     direction, slope
         Where the line search goes, [S, P], and its rate of ascent, [S].
     stride, tries
         Present step length and refusals along the direction, [S].
-    done
-        Which searches have ended, [S].
+    taken, done
+        Which searches went to their last trial, and which have ended, [S].
     """
 
     at: FloatArray
     value: FloatArray
     gradient: FloatArray
-    known: FloatArray
-    count: IntArray
+    known: tuple[FloatArray, ...]
+    memory: int
     direction: FloatArray
     slope: FloatArray
     stride: FloatArray
     tries: IntArray
+    taken: BoolArray
     done: BoolArray
 
     @classmethod
@@ -82,12 +83,13 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
             at=at,
             value=value,
             gradient=gradient,
-            known=np.zeros((searches, 2, memory, size)),
-            count=np.zeros(searches, dtype=np.int64),
+            known=(np.empty((2, 0, size)),) * searches,
+            memory=memory,
             direction=gradient,
             slope=slope,
             stride=np.minimum(1.0, reach / np.where(length > 0.0, length, 1.0)),
             tries=np.zeros(searches, dtype=np.int64),
+            taken=np.ones(searches, dtype=bool),
             done=slope <= 2.0 * tolerance,
         )
 
@@ -107,61 +109,35 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
         least = self.value + SUFFICIENT * self.stride * self.slope - slack
         usable = np.isfinite(value) & np.isfinite(gradient).all(axis=1)
         taken = ~self.done & usable & (value >= least)
-        refused, aimed = ~self.done & ~taken, self
-        if taken.any():
-            aimed = self._moved(taken, value, gradient, tolerance)
+        refused, aimed = ~self.done & ~taken, self._moved(taken, value, gradient, tolerance)
         return aimed._shortened(refused, value) if refused.any() else aimed
 
     def _moved(
         self, taken: BoolArray, value: FloatArray, gradient: FloatArray, tolerance: float
     ) -> BatchedLBFGS:
         """Go to the trial where it was taken, remember the step there, and aim again."""
-        move, change = self.trial - self.at, self.gradient - gradient
-        product = np.einsum("sp,sp->s", move, change)
-        size = np.sqrt((move**2).sum(axis=1) * (change**2).sum(axis=1))
-        keep = taken & (product > 1e-10 * size)
-        latest = np.stack([move, change], axis=1)[:, :, None]
-        moved = replace(
+        direction, slope, known = self.direction.copy(), self.slope.copy(), list(self.known)
+        for search in np.flatnonzero(taken).tolist():
+            ahead = gradient[search]
+            move, change = self.trial[search] - self.at[search], self.gradient[search] - ahead
+            if move @ change > 1e-10 * np.sqrt((move @ move) * (change @ change)):
+                before, latest = known[search][:, 1 - self.memory :], np.array([[move], [change]])
+                known[search] = np.concatenate([before, latest], axis=1)
+            direction[search] = _aimed(ahead, *known[search])
+            slope[search] = direction[search] @ ahead
+        return replace(
             self,
             at=_chosen(taken, self.trial, self.at),
             value=_chosen(taken, value, self.value),
             gradient=_chosen(taken, gradient, self.gradient),
-            known=_chosen(keep, np.concatenate([self.known[:, :, 1:], latest], 2), self.known),
-            count=np.minimum(self.count + keep, self.known.shape[2]),
-        )
-
-        direction = self.direction.copy()
-        for search in np.flatnonzero(taken):
-            direction[search] = moved._aimed(search)
-        slope = np.where(taken, np.einsum("sp,sp->s", direction, moved.gradient), self.slope)
-        plain = taken & (slope <= 0.0)
-        return replace(
-            moved,
-            direction=np.where(plain[:, None], moved.gradient, direction),
-            slope=np.where(plain, (moved.gradient**2).sum(axis=1), slope),
+            known=tuple(known),
+            direction=direction,
+            slope=slope,
             stride=np.where(taken, 1.0, self.stride),
             tries=np.where(taken, 0, self.tries),
+            taken=taken,
             done=self.done | (taken & (slope <= 2.0 * tolerance)),
         )
-
-    def _aimed(self, search: np.intp) -> FloatArray:
-        """Multiply a gradient with the inverse curvature that the last steps show; [P].
-
-        With R the upper triangle of S Y' (steps and changes), D its diagonal and c the last
-        step's s'y / y'y (Byrd, Nocedal and Schnabel 1994, theorem 2.2):
-
-            p = R^-1 S g,   r = c (g - Y' p),   H g = r + S' R'^-1 (D p - Y r).
-        """
-        gradient, count = self.gradient[search], self.count[search]
-        if count == 0:
-            return np.asarray(gradient)
-        moves, changes = self.known[search, :, -count:]
-        products = moves @ changes.T
-        p, _ = dtrtrs(products, moves @ gradient)
-        usual = products[-1, -1] / (changes[-1] @ changes[-1])
-        rest = usual * (gradient - p @ changes)
-        u, _ = dtrtrs(products, np.diagonal(products) * p - changes @ rest, trans=1)
-        return np.asarray(rest + u @ moves)
 
     def _shortened(self, refused: BoolArray, value: FloatArray) -> BatchedLBFGS:
         """Shorten the step where it was refused; after many refusals aim along the gradient."""
@@ -170,16 +146,34 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
         shorter = self.stride * np.clip(0.5 * self.stride * self.slope / fall, 0.1, 0.5)
         tries = self.tries + refused
         hopeless = refused & (tries >= MOST_TRIES)
-        fresh = hopeless & (self.count > 0)
+        fresh = hopeless & np.array([known.shape[1] > 0 for known in self.known])
         return replace(
             self,
-            count=np.where(fresh, 0, self.count),
+            known=tuple(k[:, :0] if f else k for k, f in zip(self.known, fresh, strict=True)),
             direction=np.where(fresh[:, None], self.gradient, self.direction),
             slope=np.where(fresh, (self.gradient**2).sum(axis=1), self.slope),
             stride=np.where(fresh, 1.0, np.where(refused, shorter, self.stride)),
             tries=np.where(fresh, 0, tries),
             done=self.done | (hopeless & ~fresh),
         )
+
+
+def _aimed(gradient: FloatArray, moves: FloatArray, changes: FloatArray) -> FloatArray:
+    """Multiply a gradient with the inverse curvature that the last steps show; [P].
+
+    With R the upper triangle of S Y' (steps and changes), D its diagonal and c the last
+    step's s'y / y'y (Byrd, Nocedal and Schnabel 1994, theorem 2.2):
+
+        p = R^-1 S g,   r = c (g - Y' p),   H g = r + S' R'^-1 (D p - Y r).
+    """
+    if not len(moves):
+        return gradient
+    products = moves @ changes.T
+    p, _ = dtrtrs(products, moves @ gradient)
+    usual = products[-1, -1] / (changes[-1] @ changes[-1])
+    rest = usual * (gradient - p @ changes)
+    u, _ = dtrtrs(products, np.diagonal(products) * p - changes @ rest, trans=1)
+    return np.asarray(rest + u @ moves)
 
 
 def _chosen(which: BoolArray, new: FloatArray, old: FloatArray) -> FloatArray:

@@ -13,6 +13,8 @@ bounds (12)-(17) this replaces.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from scipy.special import expit
 
@@ -28,6 +30,7 @@ _FAR = -300.0
 INTERCEPT_PRECISION = 0.1
 
 
+@lru_cache(maxsize=64)
 def prior_precision(tau: float, columns: int) -> FloatArray:
     """Return the prior precision of one gate's or expert's coefficients, intercept last; [p]."""
     result = np.full(columns, tau)
@@ -79,30 +82,26 @@ def softmax_and_log(logits: FloatArray) -> tuple[FloatArray, FloatArray]:
     return weights, top + np.log(total)
 
 
-def at_point(
-    batch: Rows,
-    gates: FloatArray,
-    experts: FloatArray,
-    weight: FloatArray,
-    offset: FloatArray | None = None,
+def at_points(
+    batch: Rows, mean: FloatArray, weight: FloatArray, offset: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return log p(y | x) of every row [N], and the gradient of its weighted sum [2, K, p].
+    """Return log p(y | x) of every row [R, N], and gradients of its weighted sums [R, 2, K, p].
 
-    ``offset`` [N] is added to every expert's sums.
+    ``mean`` [R, 2, K, p] are R gates and experts; ``offset`` [N] is added to every expert's sums.
     """
-    k = len(gates)
-    linear = batch.project(np.concatenate([gates, experts]))
+    linear = batch.project(mean.reshape(-1, batch.n_columns)).reshape(*mean.shape[:3], batch.size)
     if offset is not None:
-        linear[k:] += offset
-    value = np.empty(batch.size)
+        linear[:, 1] += offset
+    value = np.empty((len(mean), batch.size))
     slopes = np.empty_like(linear)
     for start in range(0, batch.size, CHUNK):
         rows = slice(start, start + CHUNK)
         t = np.where(batch.t[rows] == 0.0, 1.0, batch.t[rows])
-        value[rows], gate, expert = row_terms(linear[:k, rows], linear[k:, rows], t)
-        slopes[:k, rows] = gate * weight[rows]
-        slopes[k:, rows] = expert * weight[rows]
-    return value, batch.collect(slopes).reshape(2, k, -1)
+        h, b = linear[:, 0, :, rows], linear[:, 1, :, rows]
+        value[:, rows], gate, expert = row_terms(h, b, t)
+        slopes[:, 0, :, rows] = gate * weight[rows]
+        slopes[:, 1, :, rows] = expert * weight[rows]
+    return value, batch.collect(slopes.reshape(mean[..., 0].size, batch.size)).reshape(mean.shape)
 
 
 def under_gaussian(
@@ -112,8 +111,8 @@ def under_gaussian(
     draws: int,
     weight: FloatArray,
     offset: FloatArray | None = None,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return E log p(y | x) of every row, and the gradients of its weighted sum.
+) -> tuple[FloatArray, FloatArray]:
+    """Return E log p(y | x) of every row, and the gradient of its weighted sum in the variances.
 
     Parameters
     ----------
@@ -132,7 +131,7 @@ def under_gaussian(
     -------
     value
         [N].
-    in_mean, in_variance
+    in_variance
         [2, K, p].
     """
     _, k, p = mean.shape
@@ -142,7 +141,7 @@ def under_gaussian(
     spread = batch.project_squares(variance.reshape(2 * k, p))
     noise = batch.noise(draws, 2 * k)
     value = np.empty(batch.size)
-    slopes, widths = np.empty_like(linear), np.empty_like(linear)
+    widths = np.empty_like(linear)
     for start in range(0, batch.size, CHUNK):
         rows = slice(start, start + CHUNK)
         t = np.where(batch.t[rows] == 0.0, 1.0, batch.t[rows])
@@ -152,7 +151,5 @@ def under_gaussian(
         found, gate, expert = row_terms(at[:, :k], at[:, k:], t)
         value[rows] = found.mean(0)
         both = np.concatenate([gate, expert], axis=1)
-        slopes[:, rows] = both.mean(0) * weight[rows]
         widths[:, rows] = (both * eps).mean(0) / (2.0 * sd) * weight[rows]
-    shape = (2, k, p)
-    return value, batch.collect(slopes).reshape(shape), batch.collect_squares(widths).reshape(shape)
+    return value, batch.collect_squares(widths).reshape(2, k, p)

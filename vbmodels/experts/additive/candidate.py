@@ -7,17 +7,16 @@ are L-BFGS in coordinates that no column's scale bends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log, pi
+from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
-from vbmodels.core.algorithm import Algorithm, Evaluate, Save, Show
 from vbmodels.core.optimise import BatchedLBFGS
-from vbmodels.core.state import FloatArray, IntArray, State, Stats
-from vbmodels.experts.likelihood import at_point, prior_precision, under_gaussian
+from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.experts.likelihood import CHUNK, at_points, prior_precision, under_gaussian
 from vbmodels.experts.rows import Observed, Rows
 
 SPIKE = 1e-4
@@ -50,9 +49,10 @@ class Candidate(State, kind="experts.Candidate"):
 
 @dataclass(frozen=True)
 class Point(State, kind="experts.Point"):
-    """Coordinates of one candidate: mean [2, K, p] (gates, experts), and log s.
+    """A mean [2, K, p] (gates, experts) of one candidate, and log s.
 
-    ``log_sd`` is None at a mode; it has the shape of ``mean``, which stays then.
+    ``log_sd`` is None at a mode; it has the shape of ``mean``, which stays then. The coordinates
+    are those that move.
     """
 
     candidate: Candidate
@@ -62,19 +62,14 @@ class Point(State, kind="experts.Point"):
     @property
     def vector(self) -> FloatArray:
         """All coordinates in a row, as `at` takes them."""
-        parts = [self.mean.ravel()]
-        if self.log_sd is not None:
-            parts.append(self.log_sd.ravel())
-        return np.concatenate(parts)
+        return np.ravel(self.mean if self.log_sd is None else self.log_sd)
 
     def at(self, vector: FloatArray) -> Point:
-        """Return the point with other coordinates."""
-        size = self.mean.size
-        mean = vector[:size].reshape(self.mean.shape)
-        log_sd = None
-        if self.log_sd is not None:
-            log_sd = np.minimum(vector[size:].reshape(self.mean.shape), WIDEST)
-        return replace(self, mean=mean, log_sd=log_sd)
+        """Return the point with other coordinates, the first ones of ``vector``."""
+        moved = vector[: self.mean.size].reshape(self.mean.shape)
+        if self.log_sd is None:
+            return Point(self.candidate, moved)
+        return Point(self.candidate, self.mean, np.minimum(moved, WIDEST))
 
     @classmethod
     def random(cls, candidate: Candidate, columns: int, rng: np.random.Generator) -> Point:
@@ -98,12 +93,11 @@ class Point(State, kind="experts.Point"):
         log s, whose curvatures do not depend on the columns' units. Small columns keep 1: on
         a9a, where they are rare zeros and ones, smaller factors cost up to a third more sweeps.
         """
-        curvature = self._curvature(observed)
+        if self.log_sd is not None:
+            return np.ones(self.mean.size)
         rows = observed.squares[-1]  # of the intercept, which is 1 in every row
         usual = self.candidate.tau + self._share * rows
-        factors = np.ones(self.vector.size)
-        factors[: self.mean.size] = np.sqrt(np.maximum(curvature / usual, 1.0)).ravel()
-        return factors
+        return np.ravel(np.sqrt(np.maximum(self._curvature(observed) / usual, 1.0)))
 
     @property
     def _share(self) -> float:
@@ -114,30 +108,6 @@ class Point(State, kind="experts.Point"):
         """Guess the posterior precision of gates and experts; [2, K, p]."""
         guess = np.full(self.mean.shape, self._share) * observed.squares
         return prior_precision(self.candidate.tau, observed.squares.size) + guess
-
-    def likelihood(
-        self,
-        batch: Rows,
-        fold: IntArray | None,
-        draws: int,
-        offset: FloatArray | None = None,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return E log p(y | x) of every row, and the gradient of its sum over the rows fitted.
-
-        The gradient is in the means, then in the log s.
-        ``offset`` [N] is added to every expert's sums.
-        """
-        weight = batch.used
-        if fold is not None and self.candidate.fold >= 0:
-            weight = weight * (fold != self.candidate.fold)
-        if self.log_sd is None:
-            value, gradient = at_point(batch, self.mean[0], self.mean[1], weight, offset)
-            return value, gradient.ravel()
-        variance = np.exp(2.0 * self.log_sd)
-        value, in_mean, in_variance = under_gaussian(
-            batch, self.mean, variance, draws, weight, offset
-        )
-        return value, np.concatenate([in_mean.ravel(), (2.0 * variance * in_variance).ravel()])
 
     def objective(self, value: float, slopes: FloatArray) -> tuple[float, FloatArray]:
         """Add the prior (and the entropy of q) to the likelihood and its gradient.
@@ -155,16 +125,14 @@ class Point(State, kind="experts.Point"):
         precision = prior_precision(c.tau, columns)
         pull = precision * self.mean
         log_det = 2 * c.n_experts * np.sum(np.log(precision))
-        value += -0.5 * float(np.sum(pull * self.mean) - log_det)
+        value += -0.5 * float(np.vdot(pull, self.mean) - log_det)
         value -= 0.5 * size * log(2.0 * pi)
-        in_mean = slopes[:size].reshape(self.mean.shape) - pull
         if self.log_sd is None:
-            return value + size * (log(SPIKE) + 0.5 * log(2.0 * pi) + 0.5), in_mean.ravel()
+            return value + size * (log(SPIKE) + 0.5 * log(2.0 * pi) + 0.5), slopes - pull.ravel()
         variance = np.exp(2.0 * self.log_sd)
         value += float(np.sum(self.log_sd) + 0.5 * size * (log(2.0 * pi) + 1.0))
         value -= 0.5 * float(np.sum(precision * variance))
-        in_log_sd = slopes[size:] + (1.0 - precision * variance).ravel()
-        return value, np.concatenate([np.zeros(size), in_log_sd])
+        return value, slopes + (1.0 - precision * variance).ravel()
 
 
 @dataclass(frozen=True)
@@ -176,7 +144,7 @@ class Sums(Stats, kind="experts.Sums"):
     value
         Over the rows fitted, for each point; [R].
     gradient
-        Of it, in the point's means and log s.
+        Of it, in the point's coordinates.
     held
         Over the rows held out, for each candidate (in order of appearance), the predictions
         of its points averaged; [C].
@@ -195,7 +163,7 @@ class Sums(Stats, kind="experts.Sums"):
     @classmethod
     def at(
         cls,
-        points: tuple[Point, ...],
+        points: Sequence[Point],
         batch: Rows,
         folds: int,
         draws: int,
@@ -207,118 +175,102 @@ class Sums(Stats, kind="experts.Sums"):
         ``offsets`` [N] are added to the experts' sums of the candidates of each fold; without
         ``held`` nothing is said of rows held out.
         """
-        offsets = offsets or {}
-        if not held and batch.size <= COPIED:
-            return cls._fitted(points, batch, folds, draws, offsets)
-        fold = batch.fold(folds) if any(p.candidate.fold >= 0 for p in points) else None
-        found = [p.likelihood(batch, fold, draws, offsets.get(p.candidate.fold)) for p in points]
-        candidates = list(dict.fromkeys(point.candidate for point in points))
-        weight = np.zeros((len(candidates), batch.size))
-        if fold is not None:
-            for i, candidate in enumerate(candidates):
-                weight[i] = batch.used * (fold == candidate.fold)
-        groups: list[list[FloatArray]] = [[] for _ in candidates]
-        value = np.empty(len(points))
-        for i, (point, (rows, _)) in enumerate(zip(points, found, strict=True)):
-            at = candidates.index(point.candidate)
-            value[i] = (batch.used - weight[at]) @ rows
-            groups[at].append(rows)
-        gradient = tuple(gradient for _, gradient in found)
-        if not held:
-            return cls._unheld(value, gradient, candidates)
-        root = np.sqrt(weight)
-        mixed = [logsumexp(g, axis=0) - log(len(g)) if len(g) > 1 else g[0] for g in groups]
-        products = root * np.array(mixed)
-        return cls(
-            value,
-            gradient,
-            np.einsum("rn,rn->r", products, root),
-            products @ products.T,
-            weight.sum(1),
-        )
-
-    def parts(self) -> list[tuple[float, FloatArray]]:
-        """Return log-likelihood and gradient of each point."""
-        return list(zip(self.value.tolist(), self.gradient, strict=True))
-
-    @classmethod
-    def _fitted(
-        cls,
-        points: tuple[Point, ...],
-        batch: Rows,
-        folds: int,
-        draws: int,
-        offsets: Mapping[int, FloatArray],
-    ) -> Sums:
-        """Evaluate all points on the rows that each is fitted to, and on no others."""
-        value, gradient = np.empty(len(points)), []
+        offsets, copied = offsets or {}, not held and batch.size <= COPIED
+        alike: dict[Any, list[int]] = {}
         for i, point in enumerate(points):
-            fold, rows, offset = point.candidate.fold, batch, offsets.get(point.candidate.fold)
-            if fold >= 0:
+            kind = point.candidate.fold, point.mean.shape, point.log_sd is None
+            alike.setdefault(kind, []).append(i)
+        value = np.empty(len(points))
+        log_p, gradient = [np.zeros(0)] * len(points), [np.zeros(0)] * len(points)
+        for (fold, *_), same in alike.items():
+            rows, weight, offset = batch, batch.used, offsets.get(fold)
+            if fold >= 0 and copied:
                 at, rows = batch.without(folds, fold)
-                offset = None if offset is None else offset[at]
-            found, slopes = point.likelihood(rows, None, draws, offset)
-            value[i] = rows.used @ found
-            gradient.append(slopes)
-        return cls._unheld(value, tuple(gradient), list(dict.fromkeys(p.candidate for p in points)))
+                weight, offset = rows.used, None if offset is None else offset[at]
+            elif fold >= 0:
+                weight = weight * (batch.fold(folds) != fold)
+            few = max(1, CHUNK // max(1, rows.size))
+            for first in range(0, len(same), few):
+                some = same[first : first + few]
+                found, slopes = likelihood([points[i] for i in some], rows, weight, draws, offset)
+                for i, of_rows, slope in zip(some, found, slopes, strict=True):
+                    value[i], log_p[i], gradient[i] = weight @ of_rows, of_rows, slope
+        candidates = dict.fromkeys(point.candidate for point in points)
+        if not held:
+            nothing = np.zeros(len(candidates))
+            return cls(value, tuple(gradient), nothing, np.diag(nothing), nothing)
+        fold_of, roots, products = batch.fold(folds), [], []
+        for candidate in candidates:
+            own = [log_p[i] for i, point in enumerate(points) if point.candidate == candidate]
+            root = np.sqrt(batch.used * (fold_of == candidate.fold))
+            roots.append(root)
+            products.append(root * (np.logaddexp.reduce(own) - log(len(own))))
+        root, product = np.array(roots), np.array(products)
+        total = np.einsum("rn,rn->r", product, root)
+        return cls(value, tuple(gradient), total, product @ product.T, (root**2).sum(1))
 
-    @classmethod
-    def _unheld(
-        cls, value: FloatArray, gradient: tuple[FloatArray, ...], candidates: list[Candidate]
-    ) -> Sums:
-        nothing = np.zeros(len(candidates))
-        return cls(value, gradient, nothing, np.diag(nothing), nothing)
+
+def likelihood(
+    points: Sequence[Point],
+    batch: Rows,
+    weight: FloatArray,
+    draws: int,
+    offset: FloatArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return E log p(y | x) of every row at points of one shape [R, N], and its sums' gradients.
+
+    These, [R, P], are of the sums over rows by ``weight`` [N], in the points' coordinates.
+    ``offset`` [N] is added to every expert's sums.
+    """
+    if points[0].log_sd is None:
+        mean = np.array([point.mean for point in points])
+        value, gradient = at_points(batch, mean, weight, offset)
+        return value, gradient.reshape(len(points), -1)
+    values, gradients = [], []
+    for point in points:
+        variance = np.exp(2.0 * np.asarray(point.log_sd))
+        value, in_variance = under_gaussian(batch, point.mean, variance, draws, weight, offset)
+        values.append(value)
+        gradients.append(np.ravel(2.0 * variance * in_variance))
+    return np.array(values), np.array(gradients)
+
+
+def objectives(
+    points: Sequence[Point], sums: Sums, places: Iterable[int] | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the objective of every point [S], and its gradients, 0 behind the shorter ones [S, P].
+
+    ``places``: of the points that the sums are of; 0 of all others.
+    """
+    size = max(point.mean.size for point in points)
+    value, gradient = np.zeros(len(points)), np.zeros((len(points), size))
+    answers = zip(sums.value.tolist(), sums.gradient, strict=True)
+    for i, answer in zip(places or range(len(points)), answers, strict=True):
+        value[i], slope = points[i].objective(*answer)
+        gradient[i, : slope.size] = slope
+    return value, gradient
+
+
+def padded(vectors: Sequence[FloatArray]) -> FloatArray:
+    """Return vectors as rows, with 0 behind the shorter ones."""
+    found = np.zeros((len(vectors), max(vector.size for vector in vectors)))
+    for row, vector in zip(found, vectors, strict=True):
+        row[: vector.size] = vector
+    return found
 
 
 MEMORY = 20
-FEW, MANY = 2, 20
-"""Rises within the tolerance, in a row, that end a search: where its slope promises no more, and
-though it does, as at a kink."""
-
-
-def climb(point: Point, observed: Observed, tolerance: float, most: int) -> Algorithm:
-    """Search from a point; return the best one, and the objective there.
-
-    Parameters
-    ----------
-    point
-        Where it starts; it is evaluated, and then as many trials as follow.
-    observed
-        What is known of the columns.
-    tolerance
-        It ends when two rises in a row are at most this, in nats, and the slope promises no more:
-        g'H g / 2, the rise to come of a quadratic.
-    most
-        Most trials.
-    """
-    stretch = point.stretch(observed)
-    ascent: BatchedLBFGS | None = None
-    small = tried = 0
-    while True:
-        point, ascent, small, tried = yield Save((point, ascent, small, tried))
-        trial = point if ascent is None else point.at(ascent.trial[0] / stretch)
-        likelihood, slopes = yield Evaluate(trial)
-        objective, slope = trial.objective(likelihood, slopes)
-        value, gradient, over = np.array([objective]), slope[None] / stretch, False
-        if ascent is None:
-            ascent = first_ascent(point, stretch, value, gradient)
-        else:
-            before, tried = ascent, tried + 1
-            ascent = before.updated(value, gradient, 0.0)
-            if not np.array_equal(ascent.at, before.at):
-                point = trial
-                small = small + 1 if ascent.value[0] - before.value[0] <= tolerance else 0
-                promised = 0.5 * ascent.stride[0] * ascent.slope[0]
-                over = small >= (FEW if promised <= tolerance else MANY)
-        best = float(ascent.value[0])
-        yield Show(point, best, by_trace=False)
-        if over or ascent.done[0] or tried >= most:
-            return point, best
 
 
 def first_ascent(
-    point: Point, stretch: FloatArray, value: FloatArray, gradient: FloatArray
+    points: Sequence[Point], sums: Sums, stretch: FloatArray, memory: int = MEMORY
 ) -> BatchedLBFGS:
-    """Begin at a point, no further than 1 along the gradient, in stretched coordinates."""
-    at = (point.vector * stretch)[None]
-    return BatchedLBFGS.start(at, value, gradient, 0.0, reach=1.0, memory=MEMORY)
+    """Begin at points, no further than 1 along their gradients, in stretched coordinates."""
+    value, gradient = objectives(points, sums)
+    at = padded([point.vector for point in points]) * stretch
+    return BatchedLBFGS.start(at, value, gradient / stretch, 0.0, 1.0, min(memory, MEMORY))
+
+
+def stretches(points: Sequence[Point], observed: Observed) -> FloatArray:
+    """Return the points' factors as rows; after the shorter ones 1."""
+    return np.maximum(padded([point.stretch(observed) for point in points]), 1.0)

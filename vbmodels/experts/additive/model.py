@@ -31,15 +31,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Show, WithoutLocals
-from vbmodels.core.driver import together
+from vbmodels.core.algorithm import Algorithm, Evaluate, Phase, Save, Show, WithoutLocals
+from vbmodels.core.optimise import BatchedLBFGS
+from vbmodels.core.state import IntArray
 from vbmodels.experts.additive.blocks import BlockFit, fit_curves, fit_pairs, shown
 from vbmodels.experts.additive.candidate import (
     Candidate,
     Point,
     Sums,
-    climb,
     first_ascent,
+    objectives,
+    stretches,
 )
 from vbmodels.experts.additive.held_out import FORMS
 from vbmodels.experts.additive.newton import DesignSummary, Fits, FitSums, fits_together
@@ -62,7 +64,6 @@ from vbmodels.experts.additive.states import (
     Mixtures,
     alone,
     held_parts,
-    objectives,
     of_mixture,
     whole,
 )
@@ -76,6 +77,9 @@ RUNGS = ((10, 4), (15, 2), (25, 1))
 STARTS = 2
 MOST_COLUMNS = 3000
 """Columns whose second moments a partition can send."""
+FEW, MANY = 2, 20
+"""Rises within the tolerance, in a row, that end a search: where its slope promises no more, and
+though it does, as at a kink."""
 ROUGH, FINE = 1e-6, 1e-10
 """Rise to come, in nats a row, that ends a fit of a path and the last one."""
 
@@ -142,21 +146,16 @@ class AdditiveExperts(WithoutLocals):
         """Return the points one step up their gradients; `algorithm` remembers more."""
         if not q.points:
             return q
-        observed = of_mixture(q.observed)
-        moved = []
-        for point, (likelihood, slopes) in zip(q.points, stats.parts(), strict=True):
-            value, gradient = point.objective(likelihood, slopes)
-            stretch = point.stretch(observed)
-            ascent = first_ascent(point, stretch, np.array([value]), gradient[None] / stretch)
-            moved.append(point.at(ascent.trial[0] / stretch))
-        return replace(q, points=tuple(moved))
+        stretch = stretches(q.points, of_mixture(q.observed))
+        trials = first_ascent(q.points, stats, stretch).trial / stretch
+        moved = tuple(point.at(x) for point, x in zip(q.points, trials, strict=True))
+        return replace(q, points=moved)
 
     def elbo(self, q: AdditiveState, stats: FitSums | Sums) -> float:
         """Return the mean objective of the mixtures, or the additive part's log-likelihood."""
         if isinstance(stats, FitSums):
             return stats.mean
-        values = objectives(q.points, stats)
-        return sum(values) / len(values)
+        return float(objectives(q.points, stats)[0].mean())
 
     def objective(self, q: AdditiveState) -> str:
         """Return what `elbo` is at ``q``: phases climb one after another."""
@@ -211,11 +210,13 @@ class AdditiveExperts(WithoutLocals):
                 q = yield Phase(self._weigh_members(q, found), doing)
         if choice is None or choice.candidates[choice.best].n_experts == 1:
             return (yield Phase(self._evaluate_part(q)))
-        best = yield self._climb(q, self._starts(q, choice, found), self.evaluations)
+        starts = self._starts(q, choice, found)
+        best = yield Phase(self._climb(q, starts, np.full(len(starts), self.evaluations)))
         first = int(np.argmax([value for _, value in best]))
         wide = best[first][0].widened(of_mixture(q.observed))
         rest = (point for i, (point, _) in enumerate(best) if i != first)
-        best = yield self._climb(q, (wide, *rest), self.width_evaluations, first_alone=True)
+        trials = np.where(np.arange(len(best)) > 0, 0, self.width_evaluations)
+        best = yield Phase(self._climb(q, (wide, *rest), trials))
         return replace(q, points=tuple(point for point, _ in best))
 
     def _choose_form(self, q: AdditiveState) -> Algorithm:
@@ -313,7 +314,7 @@ class AdditiveExperts(WithoutLocals):
             for i in range(starts)
         )
         for evaluations, eighths in RUNGS:
-            best = yield self._climb(q, points, evaluations)
+            best = yield Phase(self._climb(q, points, np.full(len(points), evaluations)))
             points = tuple(point for point, _ in best)
             tried = (*points, *alone(q))
             sums = yield Evaluate(Mixtures.of(q, tried, held=True))
@@ -361,22 +362,41 @@ class AdditiveExperts(WithoutLocals):
                 points.append(self._start(q, kept[at], [q.seed, 1, i]))
         return tuple(points)
 
-    def _climb(
-        self, q: AdditiveState, points: tuple[Point, ...], most: int, first_alone: bool = False
-    ) -> Phase:
-        """Return the phase that searches from all points; ``first_alone``: the others stay."""
+    def _climb(self, q: AdditiveState, points: tuple[Point, ...], most: IntArray) -> Algorithm:
+        """Search from points side by side; return the best ones, each with its objective.
 
-        def join(asked: dict[int, Point]) -> Mixtures:
-            return Mixtures.of(q, tuple(asked.values()))
-
-        def show(shown: list[Show]) -> Show:
-            mean = sum(one.elbo for one in shown) / len(shown)
-            return Show(replace(q, points=tuple(one.q for one in shown)), mean, by_trace=False)
-
-        observed, tolerance = of_mixture(q.observed), self.tolerance * q.observed.rows
-        trials = [0 if first_alone and i > 0 else most for i in range(len(points))]
-        climbs = [climb(p, observed, tolerance, n) for p, n in zip(points, trials, strict=True)]
-        return together(climbs, join, Sums.parts, show)
+        Each is evaluated, and then at most so many trials of it, [S]. A search ends when two rises
+        in a row are at most the tolerance, and the slope promises no more: g'H g / 2, the rise to
+        come of a quadratic.
+        """
+        stretch = stretches(points, of_mixture(q.observed))
+        tolerance, tried = self.tolerance * q.observed.rows, 0
+        ascent: BatchedLBFGS | None = None
+        small = np.zeros(len(points), np.int64)
+        while True:
+            points, ascent, small, tried = yield Save((points, ascent, small, tried))
+            if ascent is None:
+                sums = yield Evaluate(Mixtures.of(q, points))
+                ascent = first_ascent(points, sums, stretch, int(most.max()))
+            else:
+                going = np.flatnonzero(~ascent.done).tolist()
+                trials, ahead = list(points), ascent.trial / stretch
+                for i in going:
+                    trials[i] = points[i].at(ahead[i])
+                sums = yield Evaluate(Mixtures.of(q, tuple(trials[i] for i in going)))
+                before, tried = ascent, tried + 1
+                value, gradient = objectives(trials, sums, going)
+                ascent = before.updated(value, gradient / stretch, 0.0)
+                pairs = zip(ascent.taken.tolist(), zip(points, trials, strict=True), strict=True)
+                points = tuple(pair[taken] for taken, pair in pairs)
+                rise, promised = ascent.value - before.value, 0.5 * ascent.stride * ascent.slope
+                small = np.where(ascent.taken, (small + 1) * (rise <= tolerance), small)
+                over = ascent.taken & (small >= np.where(promised <= tolerance, FEW, MANY))
+                ascent = replace(ascent, done=ascent.done | over)
+            ascent = replace(ascent, done=ascent.done | (tried >= most))
+            yield Show(replace(q, points=points), float(ascent.value.mean()), by_trace=False)
+            if ascent.done.all():
+                return tuple(zip(points, ascent.value.tolist(), strict=True))
 
     def _start(self, q: AdditiveState, candidate: Candidate, seed: list[int]) -> Point:
         rng = np.random.default_rng(seed)

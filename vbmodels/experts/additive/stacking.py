@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import log_expit, logsumexp
 
 from vbmodels.core.state import FloatArray, State, Stats
+from vbmodels.experts.additive.candidate import likelihood
 from vbmodels.experts.additive.posterior import Part
 from vbmodels.experts.additive.states import AdditiveState, Mixtures
 from vbmodels.experts.rows import FOLDS
@@ -63,8 +64,8 @@ class Members(State, kind="experts/additive.Members"):
             points = [p for p in self.mixtures.points if p.candidate.fold == base.fold]
             if points:
                 draws = self.mixtures.draws
-                found = [p.likelihood(batch.mixing, fold, draws, offset)[0] for p in points]
-                own = np.asarray(logsumexp(found, axis=0) - np.log(len(found)))
+                found = [likelihood([p], batch.mixing, held, draws, offset)[0] for p in points]
+                own = np.asarray(logsumexp(found, axis=(0, 1)) - np.log(len(found)))
             else:
                 own = np.asarray(log_expit(batch.t * offset))
             # A member that there is not predicts as the first does, and so is worth nothing.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -166,9 +165,3 @@ def alone(q: AdditiveState) -> tuple[Point, ...]:
 def of_mixture(observed: DesignSummary) -> Observed:
     """Return the counts as the mixture's points take them."""
     return Observed(observed.rows, observed.positive, observed.mixing)
-
-
-def objectives(points: Sequence[Point], sums: Sums) -> list[float]:
-    """Return the objective of every point by its log-likelihood and the gradient of that."""
-    triples = zip(points, sums.value, sums.gradient, strict=True)
-    return [p.objective(float(value), gradient)[0] for p, value, gradient in triples]

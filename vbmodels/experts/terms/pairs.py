@@ -180,15 +180,13 @@ def log_odds(value: FloatArray) -> FloatArray:
     """Return each pair's log odds of being there by L at each of `VARIANCES`, [I, V]; [I]."""
     count, variances = value.shape
     alone = logsumexp(value, axis=1) - log(variances) - log(count)
-    best, share, at = 0.0, 0.0, 0
-    for i in range(variances):
-        found = np.minimum(value[:, i], _MOST_NATS)
-        pi = 0.1
-        for _ in range(_RISES):
-            pi = float(np.clip(expit(found + log(pi / (1.0 - pi))).mean(), 1e-5, 1.0 - 1e-3))
-        total = float(np.logaddexp(log(1.0 - pi), log(pi) + found).sum())
-        if total > best:
-            best, share, at = total, pi, i
-    if best <= 2.0 + log(count):
+    found, pi = np.minimum(value.T, _MOST_NATS), np.full((variances, 1), 0.1)
+    for _ in range(_RISES):
+        rise = expit(found + np.log(pi / (1.0 - pi))).mean(axis=1, keepdims=True)
+        pi = np.clip(rise, 1e-5, 1.0 - 1e-3)
+    total = np.logaddexp(np.log(1.0 - pi), np.log(pi) + found).sum(axis=1)
+    at = int(total.argmax())
+    if total[at] <= 2.0 + log(count):
         return np.asarray(alone)
+    share = float(pi[at, 0])
     return np.asarray(np.maximum(alone, value[:, at] + log(share / (1.0 - share))))
