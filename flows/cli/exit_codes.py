@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import gc
 import logging
 import os
 import signal
@@ -136,4 +137,6 @@ def _leave(code: int, at_once: bool) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+    if at_once:
+        gc.freeze()  # what is left ends with the process: looking through it takes .4 CPU s
     sys.exit(code)

@@ -119,12 +119,6 @@ class InProcess(Executor):
         self.holder.close()
         self.restore(None, ())
 
-    def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
-        """Run a sweep: four frames from the fit to a local step."""
-        with one_thread():
-            sums, _ = self.holder.sweep(q, number, warm)
-        return self._sum([sums])
-
     def _call_all(self, method: str, *args: Any) -> list[Any]:
         with one_thread():
             return [getattr(self.holder, method)(*args)]
