@@ -112,14 +112,11 @@ def unit_offsets(levels: IntArray) -> IntArray:
 
 def signs_of(codes: ArrayLike, levels: IntArray) -> NDArray[np.int8]:
     """Return the answers [N, J] to the units of all columns, 0 where a unit has none."""
-    codes = np.asarray(codes)
-    blocks = []
-    for d, r in enumerate(levels):
-        column = codes[:, d, None]
-        unit = np.arange(int(r) - 1)
-        answer = np.where(column > unit, 1, np.where(column == unit, -1, 0))
-        blocks.append(np.where(column < 0, 0, answer).astype(np.int8))
-    return np.concatenate(blocks, axis=1)
+    columns = np.repeat(np.arange(len(levels)), np.asarray(levels) - 1)
+    unit = np.arange(columns.size) - unit_offsets(levels)[columns]
+    codes = np.take(codes, columns, axis=1)
+    went_on = (codes > unit).astype(np.int8) - (codes == unit).astype(np.int8)
+    return np.where(codes < 0, np.int8(0), went_on)
 
 
 def feature_batch(

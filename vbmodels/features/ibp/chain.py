@@ -81,9 +81,9 @@ def draw_weights(
     """
     precision = linalg.unpack(quadratic) + np.diag(prior)
     factor = linalg.cholesky(precision, "the precision of the weights")
-    noise = rng.standard_normal(linear.shape)[..., None]
-    mean = linalg.solve(factor, linear)
-    return mean + linalg.solve_lower(factor, noise, transposed=True)[..., 0]
+    half = linalg.solve_lower(factor, linear[..., None])[..., 0]
+    noise = rng.standard_normal(linear.shape)
+    return linalg.solve_lower(factor, (half + noise)[..., None], transposed=True)[..., 0]
 
 
 def chain_from(q: FeatureGlobal, extra: int, rng: np.random.Generator) -> Chain:

@@ -23,10 +23,9 @@ ROUNDS = 3
 
 
 def log_break_terms(tau: FloatArray) -> FloatArray:
-    """E[log((1 - v_i) prod_{m < i} v_m)] under q(v) = Beta(tau); [K]."""
-    used = digamma(tau[:, 0])
-    total = digamma(tau.sum(1))
-    return np.asarray(digamma(tau[:, 1]) + np.cumsum(used) - used - np.cumsum(total))
+    """E[log((1 - v_i) prod_{m < i} v_m)] under q(v) = Beta(tau); [..., K]."""
+    used, rest, total = digamma(tau[..., 0]), digamma(tau[..., 1]), digamma(tau.sum(-1))
+    return np.asarray(rest + np.cumsum(used, axis=-1) - used - np.cumsum(total, axis=-1))
 
 
 def mean_log_on(tau: FloatArray) -> FloatArray:
@@ -39,29 +38,33 @@ def bound_log_off(tau: FloatArray) -> FloatArray:
     return np.logaddexp.accumulate(log_break_terms(tau))
 
 
-def break_weights(tau: FloatArray) -> FloatArray:
-    """Return lambda_ki, eq 25: row k sums to 1 over i <= k; [K, K]."""
-    terms = log_break_terms(tau)
-    return np.tril(np.exp(terms[None, :] - np.logaddexp.accumulate(terms)[:, None]))
+def expected_breaks(off: FloatArray, terms: FloatArray) -> FloatArray:
+    """Return for how many rows each stick breaks, sum_k off_k lambda_ki (eq 25); [..., K].
+
+    lambda_ki is exp(terms_i) over the sum of those of the first k, of which none underflows: the
+    first of `log_break_terms` is no less than -log of the rows.
+    """
+    weights = np.exp(terms)
+    share = off / np.cumsum(weights, axis=-1)
+    return np.asarray(weights * np.cumsum(share[..., ::-1], axis=-1)[..., ::-1])
 
 
-def stick_parameters(on: FloatArray, off: FloatArray, lam: FloatArray, alpha: float) -> FloatArray:
-    """Return the Beta parameters of each stick, eq 22; [K, 2].
+def stick_parameters(on: FloatArray, broken: FloatArray, alpha: float) -> FloatArray:
+    """Return the Beta parameters of each stick, eq 22; [..., K, 2].
+
+    A stick is whole for the rows with a feature from there on, and for those that break later.
 
     Parameters
     ----------
-    on, off
-        [K] rows with and without each feature.
-    lam
-        [K, K] where the sticks of the rows without it broke: weights, or shares of counts.
+    on
+        [..., K] rows with each feature.
+    broken
+        [..., K] how often each stick broke for rows without a feature.
     alpha
         Concentration.
     """
-    broken = off[:, None] * lam
-    past = broken.sum(1)[:, None] - np.cumsum(broken, axis=1)
-    past = np.tril(past).sum(0)
-    first = alpha + np.cumsum(on[::-1])[::-1] + past
-    return np.stack([first, 1.0 + broken.sum(0)], axis=1)
+    whole = np.cumsum((on + broken)[..., ::-1], axis=-1)[..., ::-1] - broken
+    return np.stack([alpha + whole, 1.0 + broken], axis=-1)
 
 
 def fit_sticks(
@@ -96,7 +99,7 @@ def fit_sticks(
     for _ in range(rounds):
         if learn_alpha:
             alpha = (len(on) + 1.0) / (1.0 - float(Beta(tau[:, 0], tau[:, 1]).mean_log.sum()))
-        new = stick_parameters(on, off, break_weights(tau), alpha)
+        new = stick_parameters(on, expected_breaks(off, log_break_terms(tau)), alpha)
         moved = np.max(np.abs(new - tau) / new, initial=0.0)
         tau = new
         if moved < 1e-13:
@@ -130,25 +133,17 @@ def best_sticks(
     rounds
         Most rounds.
     """
-    k, off = on.shape[1], n_rows - on
-    lower = np.tril(np.ones((k, k)))
     share = np.concatenate([np.ones((len(on), 1)), (on + 0.5) / (n_rows + 1.0)], axis=1)
     v = np.clip(share[:, 1:] / share[:, :-1], 1e-9, 1.0 - 1e-9)
     terms = np.log1p(-v) + np.cumsum(np.log(v), axis=1) - np.log(v)
     tau = np.ones((*on.shape, 2))
     for _ in range(rounds):
-        reach = np.logaddexp.accumulate(terms, axis=1)
-        broken = off[:, :, None] * lower * np.exp(np.minimum(terms[:, None] - reach[:, :, None], 0))
-        past = lower * (broken.sum(2)[:, :, None] - np.cumsum(broken, axis=2))
-        used = alpha + np.cumsum(on[:, ::-1], axis=1)[:, ::-1] + past.sum(1)
-        new = np.stack([used, 1.0 + broken.sum(1)], axis=2)
+        new = stick_parameters(on, expected_breaks(n_rows - on, terms), alpha)
         moved = np.max(np.abs(new - tau) / new, initial=0.0)
         tau = new
         if moved < 1e-6:
             break
-        mean = digamma(tau[:, :, 0])
-        total = digamma(tau.sum(2))
-        terms = digamma(tau[:, :, 1]) + np.cumsum(mean, axis=1) - mean - np.cumsum(total, axis=1)
+        terms = log_break_terms(tau)
     values = [
         stick_bound(o, n_rows, alpha, t, learn_alpha=False) for o, t in zip(on, tau, strict=True)
     ]
@@ -161,11 +156,10 @@ def draw_sticks(
     """Draw v [K] given how many rows have each feature, after drawing where sticks broke."""
     log_v, log_rest = np.log(v), np.log1p(-v)
     terms = log_rest + np.cumsum(log_v) - log_v
-    counts = np.zeros((len(v), len(v)))
-    for k in range(len(v)):
-        share = np.exp(terms[: k + 1] - np.logaddexp.reduce(terms[: k + 1]))
-        counts[k, : k + 1] = rng.multinomial(round(n_rows - on[k]), share / share.sum())
-    ab = stick_parameters(on, np.ones(len(v)), counts, alpha)
+    broken, weights = np.zeros(len(v)), np.exp(terms)
+    for k, off in enumerate(np.rint(n_rows - on).astype(np.int64).tolist(), 1):
+        broken[:k] += rng.multinomial(off, weights[:k] / weights[:k].sum())
+    ab = stick_parameters(on, broken, alpha)
     drawn = rng.beta(ab[:, 0], ab[:, 1])
     # A Beta draw may round to 0 or 1, whose logarithms do not exist.
     return np.clip(drawn, 1e-300, 1.0 - 1e-16)
