@@ -28,7 +28,9 @@ def with_mixture() -> AdditiveExperts:
 
 
 def batches(seed: int, parts: int) -> Sequence[CodedRows]:
-    x, t, _ = simulate(np.random.default_rng(seed), 80, features=2, n_experts=2)
+    rng = np.random.default_rng(seed)
+    x, t, _ = simulate(rng, 80, features=2, n_experts=2)
+    x[rng.random(80) < 0.1, 1] = np.nan
     return cut_coded(x, t, parts)
 
 
@@ -50,7 +52,7 @@ def with_widths(q: AdditiveState, vector: FloatArray) -> AdditiveState:
 
 
 def none_of(batch: CodedRows) -> CodedRows:
-    return CodedRows(ends.no_rows(batch.rows), batch.codes[:0], batch.basis, batch.missing)
+    return CodedRows(ends.no_rows(batch.rows), batch.codes[:0], batch.basis, batch.missing[:0])
 
 
 def chance(model: Any, q: AdditiveState, batch: CodedRows) -> FloatArray:
@@ -63,7 +65,9 @@ def scored(model: Any, q: AdditiveState, batch: CodedRows) -> FloatArray:
     assert not batch.t.any()
     own = batch.rows
     back = Rows.of(np.asarray(own.dense)[::-1, :-1], own.t, own.key[::-1])
-    return chance(model, q, CodedRows(back, batch.codes[::-1], batch.basis, batch.missing))[::-1]
+    return chance(model, q, CodedRows(back, batch.codes[::-1], batch.basis, batch.missing[::-1]))[
+        ::-1
+    ]
 
 
 def excess_loss(seed: int) -> float:

@@ -179,7 +179,7 @@ def test_levels_never_seen_are_the_reference_and_are_counted():
         found.predict(new.assign(age="old"))
 
 
-def test_gaps_among_numbers_change_nothing_where_there_are_none():
+def test_gaps_among_numbers_make_their_rows_less_sure_and_no_others():
     """A gap is filled with its column's mean; few of them have no column of their own."""
     x, y = noisy()
     gap = x.copy()
@@ -188,7 +188,10 @@ def test_gaps_among_numbers_change_nothing_where_there_are_none():
     assert found._encoded[1].fill == pytest.approx(x[3:, 1].mean())
     filled = gap.copy()
     filled[:3, 1] = found._encoded[1].fill
-    assert_array_equal(found.predict_proba(gap), found.predict_proba(filled))
+    odds, as_filled = found.decision_function(gap), found.decision_function(filled)
+    assert_array_equal(odds[3:], as_filled[3:])
+    assert_array_equal(np.sign(odds[:3]), np.sign(as_filled[:3]))
+    assert (np.abs(odds[:3]) < np.abs(as_filled[:3])).all()
     marked = MixtureOfExperts(1, tau=1.0, rare_below=3, random_state=0).fit(gap, y)
     assert marked._encoded[1].missing
     assert len(marked.centre_) == 3

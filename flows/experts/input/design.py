@@ -413,8 +413,7 @@ class Forms:
             return Rows.of(lines, signs, keys, weight, self.design.sparse, groups)
         lines = np.clip(lines, -self.basis.limit, self.basis.limit)
         rows = Rows.of(lines, signs, keys, weight, self.design.sparse, groups)
-        of = raw[:0] if self.encoding.target is None else raw
-        missing = np.isnan(encoded(of, self.encoding.columns, filled=False))
+        missing = np.isnan(encoded(raw, self.encoding.columns, filled=False))
         return CodedRows(rows, coded(x, self.basis.knots), self.basis, missing, self.copies)
 
 

@@ -55,7 +55,7 @@ from vbmodels.experts.additive.ridge import (
     newton,
     path,
 )
-from vbmodels.experts.additive.stacking import Members, weighted
+from vbmodels.experts.additive.stacking import Gapped, Members, known_gaps, weighted
 from vbmodels.experts.additive.states import (
     FIT,
     MANY_ROWS,
@@ -171,7 +171,7 @@ class AdditiveExperts(WithoutLocals):
             Component(p.mean, np.zeros_like(p.mean) if p.log_sd is None else np.exp(p.log_sd))
             for p in q.points
         )
-        found = AdditivePosterior(q.parts[0], parts)
+        found = AdditivePosterior(q.parts[0], parts, gaps=q.gaps)
         if q.additive is not None and q.additive.weight > 0.0:
             found = replace(found, process=q.processes[0], weight=q.additive.weight)
         if q.additive is not None and q.additive.pairs_weight > 0.0:
@@ -198,6 +198,8 @@ class AdditiveExperts(WithoutLocals):
         additive, ridges, curves = yield Phase(self._choose_form(q), doing)
         q = replace(q, additive=additive)
         q = yield Phase(self._fit_parts(q, ridges, curves), doing)
+        if q.observed.missing.any() and len(q.parts) > 2:
+            q = known_gaps(q, (yield Evaluate(Gapped(q.parts[2:], q.gaps))).log_p)
         found: tuple[Point, ...] = ()
         choice = None
         candidates = self.candidates()
@@ -289,7 +291,18 @@ class AdditiveExperts(WithoutLocals):
             paired = [*(fit.part(observed) for fit in pairs), *paired]
         if q.form == "intercept":
             first, *rest = [part.emptied(observed.rate) for part in (first, *rest)]
-        return replace(q, parts=(first, plain, *rest), processes=processes, paired=tuple(paired))
+        varied = observed.variance * first.coefficients[: observed.variance.size] ** 2
+        if own:  # by the moments at 0, where rows weigh alike
+            sums = yield Evaluate(curves[0].request(0.0 * first.coefficients))
+            at_zero = replace(curves[0], evaluation=sums.evaluations[0])
+            varied = at_zero.varied(observed, first.coefficients)
+        return replace(
+            q,
+            parts=(first, plain, *rest),
+            processes=processes,
+            paired=tuple(paired),
+            gaps=varied,
+        )
 
     def _phase(self, q: AdditiveState, fitting: Phase) -> Phase:
         """Return a phase of fits that shows them, where any are shown."""

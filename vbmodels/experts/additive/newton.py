@@ -49,6 +49,8 @@ class DesignSummary(Stats, kind="experts/additive.DesignSummary"):
         Sums of squares of the mixture's columns, intercept last; [U + 1].
     interaction
         Of the columns of the Gaussian process; [P], and empty where there is none.
+    missing
+        Rows in which each line is missing; [D].
     curves
         The levels of the columns' curves; None where no column has one.
     """
@@ -59,6 +61,7 @@ class DesignSummary(Stats, kind="experts/additive.DesignSummary"):
     sums: FloatArray
     squares: FloatArray
     mixing: FloatArray
+    missing: FloatArray
     interaction: FloatArray = field(default_factory=lambda: np.zeros(0))
     curves: Curves | None = None
 
@@ -73,6 +76,7 @@ class DesignSummary(Stats, kind="experts/additive.DesignSummary"):
             batch.rows.collect(used[None])[0],
             batch.rows.collect_squares(used[None])[0],
             batch.mixing.collect_squares(used[None])[0],
+            used @ batch.missing,
             np.zeros(0) if batch.basis.interaction is None else used @ batch.interaction,
             batch.basis.curves,
         )

@@ -6,7 +6,8 @@ them: P = w_0 P_own + w_1 P_pairs + w_2 P_process.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import pi
 
 import numpy as np
 from scipy.special import expit, log_expit, logsumexp
@@ -100,6 +101,8 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
         Lines, curves and pairs; None where they have no weight.
     pairs_weight
         w_1.
+    gaps
+        Variance that a missing number of each line adds to the log odds; [D].
     """
 
     part: Part
@@ -108,6 +111,7 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
     weight: float = 0.0
     pairs: Part | None = None
     pairs_weight: float = 0.0
+    gaps: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     @property
     def own_weight(self) -> float:
@@ -138,18 +142,25 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
             shares = np.array([self.own_weight, *(weight for weight, _ in others)])
             more = [expit(part.project(batch)) for _, part in others]
             probability = np.minimum(shares @ np.stack([probability, *more]), 1.0)
+        spread = self._spread(batch)
+        if spread.any():
+            probability = np.where(spread > 0.0, expit(self.log_odds(batch)), probability)
         return Predicted(probability, found[0][1])
+
+    def _spread(self, batch: CodedRows) -> FloatArray:
+        """Return what missing numbers add to the variance of the log odds of every row; [N]."""
+        return batch.missing @ self.gaps if self.gaps.size else np.zeros(batch.size)
 
     def log_odds(self, batch: CodedRows) -> FloatArray:
         """Return log p / (1 - p) of every row, which stays finite where p rounds to 0 or 1."""
-        odds = log_odds_of(self._sums(batch))
+        odds, factor = log_odds_of(self._sums(batch)), shrinkage(self._spread(batch))
         if not (others := self._others()):
-            return odds
+            return factor * odds
         every = np.stack([odds, *(part.project(batch) for _, part in others)])
         with np.errstate(divide="ignore"):
             shares = np.log(np.array([self.own_weight, *(weight for weight, _ in others)]))[:, None]
         one, rest = (logsumexp(shares + log_expit(sign * every), axis=0) for sign in (1.0, -1.0))
-        return np.asarray(one - rest)
+        return np.asarray(factor * (one - rest))
 
     def _others(self) -> list[tuple[float, Part]]:
         """Return the members beyond the first, with their weights."""
@@ -173,6 +184,14 @@ class AdditivePosterior(State, kind="experts/additive.AdditivePosterior"):
             at[1] += base
             result.append(at[None])
         return result
+
+
+def shrinkage(variance: FloatArray) -> FloatArray:
+    """Return by what log odds are multiplied that have so much variance around them.
+
+    MacKay (1992), of the logistic function and a Gaussian.
+    """
+    return np.asarray((1.0 + pi / 8.0 * variance) ** -0.5)
 
 
 def blended(own: FloatArray, pairs: FloatArray, weight: float) -> FloatArray:

@@ -18,7 +18,7 @@ from scipy.special import log_expit, logsumexp
 
 from vbmodels.core.state import FloatArray, State, Stats
 from vbmodels.experts.additive.candidate import likelihood
-from vbmodels.experts.additive.posterior import Part
+from vbmodels.experts.additive.posterior import Part, shrinkage
 from vbmodels.experts.additive.states import AdditiveState, Mixtures
 from vbmodels.experts.rows import FOLDS
 from vbmodels.experts.terms.step_rows import CodedRows
@@ -29,6 +29,8 @@ WEIGHTS = np.array(
 ) / float(_STEPS)
 """Of the additive part, of pairs and of the process, [W, 3]; what columns say by themselves or in
 pairs keeps a share."""
+SHARES = np.linspace(0.0, 3.0, 13)
+"""Of the variance of what a column adds: less where others say what is missing."""
 WORTH = (2.0, 1.0)
 """Nats that pairs and the process must bring over all held-out rows: pairs were chosen of many."""
 _CHUNK = 2048
@@ -75,6 +77,28 @@ class Members(State, kind="experts/additive.Members"):
             )
             total += _log_scores(np.stack([own, *others]), held)
         return HeldOut(total)
+
+
+@dataclass(frozen=True)
+class Gapped(State, kind="experts/additive.Gapped"):
+    """The additive part without each held-out part, and the variance of what columns add; [D]."""
+
+    parts: tuple[Part, ...]
+    variance: FloatArray
+
+    def sums(self, batch: CodedRows) -> HeldOut:
+        """Return the log-likelihood of a partition's held-out rows at each of `SHARES`."""
+        fold, added, total = batch.rows.fold(FOLDS), batch.missing @ self.variance, 0.0
+        for part in self.parts:
+            right, held = batch.t * part.project(batch), batch.rows.used * (fold == part.fold)
+            total = total + log_expit(right * shrinkage(SHARES[:, None] * added)) @ held
+        return HeldOut(np.asarray(total))
+
+
+def known_gaps(q: AdditiveState, sums: FloatArray) -> AdditiveState:
+    """Take the share of what columns add that gaps leave unknown, near 1 where rows are few."""
+    share = SHARES[np.argmax(sums - 0.5 * (SHARES - 1.0) ** 2)]
+    return replace(q, gaps=share * q.gaps)
 
 
 def _log_scores(log_p: FloatArray, held: FloatArray) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -76,6 +76,8 @@ class AdditiveState(State, kind="experts/additive.AdditiveState"):
         Lines and the Gaussian process, of all rows and without each part; none where there is none.
     paired
         The same of lines, curves and pairs.
+    gaps
+        Variance that a missing number of each line adds to the log odds; [D].
     """
 
     observed: DesignSummary
@@ -86,6 +88,7 @@ class AdditiveState(State, kind="experts/additive.AdditiveState"):
     chosen: Choice | None = None
     processes: tuple[Part, ...] = ()
     paired: tuple[Part, ...] = ()
+    gaps: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     @property
     def form(self) -> str:

@@ -44,7 +44,7 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
     basis
         The knots, and the scale of the mixture's columns.
     missing
-        Which cells have their column's mean for want of a number; [N, D], for labels also [0, D].
+        Which cells have their column's mean for want of a number; [N, D].
     copies
         How many times the whole table repeats (`RowSample.repeats`): rows weigh that much less,
         and all copies of one are left out together.
