@@ -31,6 +31,8 @@ WEIGHTS = np.array(
 pairs keeps a share."""
 SHARES = np.linspace(0.0, 3.0, 13)
 """Of the variance of what a column adds: less where others say what is missing."""
+APART = 0.03
+"""Nats that a share costs, times the square of how far it is from 1."""
 WORTH = (2.0, 1.0)
 """Nats that pairs and the process must bring over all held-out rows: pairs were chosen of many."""
 _CHUNK = 2048
@@ -96,9 +98,8 @@ class Gapped(State, kind="experts/additive.Gapped"):
 
 
 def known_gaps(q: AdditiveState, sums: FloatArray) -> AdditiveState:
-    """Take the share of what columns add that gaps leave unknown, near 1 where rows are few."""
-    share = SHARES[np.argmax(sums - 0.5 * (SHARES - 1.0) ** 2)]
-    return replace(q, gaps=share * q.gaps)
+    """Take the share of what columns add that gaps leave unknown; 1 where no row says more."""
+    return replace(q, gaps=SHARES[np.argmax(sums - APART * (SHARES - 1.0) ** 2)] * q.gaps)
 
 
 def _log_scores(log_p: FloatArray, held: FloatArray) -> FloatArray:
