@@ -23,7 +23,7 @@ def with_mixture() -> AdditiveExperts:
     """The mixture is kept whatever held-out rows say, and every search goes to its end."""
     return AdditiveExperts(
         2, tau=3.0, n_restarts=1, evaluations=3000, width_evaluations=3000, tolerance=1e-13,
-        always=True,
+        least_rise=0.0, always=True,
     )  # fmt: skip
 
 

@@ -242,10 +242,11 @@ def objectives(
 
     ``places``: of the points that the sums are of; 0 of all others.
     """
-    size = max(point.mean.size for point in points)
-    value, gradient = np.zeros(len(points)), np.zeros((len(points), size))
-    answers = zip(sums.value.tolist(), sums.gradient, strict=True)
-    for i, answer in zip(places or range(len(points)), answers, strict=True):
+    value = np.zeros(len(points))
+    gradient = np.zeros((len(points), max(point.mean.size for point in points)))
+    for i, *answer in zip(
+        places or range(len(points)), sums.value.tolist(), sums.gradient, strict=True
+    ):
         value[i], slope = points[i].objective(*answer)
         gradient[i, : slope.size] = slope
     return value, gradient

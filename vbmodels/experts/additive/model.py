@@ -104,8 +104,8 @@ class AdditiveExperts(WithoutLocals):
         Starts whose predictions are averaged.
     evaluations
         Most evaluations of them.
-    tolerance
-        Rise of the objective, in nats a row, that ends a search.
+    tolerance, least_rise
+        Rise of the objective that ends a search: in nats a row, but no fewer than so many nats.
     width_evaluations
         Most evaluations of the best start's widths.
     always
@@ -118,6 +118,7 @@ class AdditiveExperts(WithoutLocals):
     n_restarts: int = 5
     evaluations: int = 50
     tolerance: float = 3e-6
+    least_rise: float = 0.03
     width_evaluations: int = 10
     always: bool = False
 
@@ -212,13 +213,13 @@ class AdditiveExperts(WithoutLocals):
                 q = yield Phase(self._weigh_members(q, found), doing)
         if choice is None or choice.candidates[choice.best].n_experts == 1:
             return (yield Phase(self._evaluate_part(q)))
-        starts = self._starts(q, choice, found)
-        best = yield Phase(self._climb(q, starts, np.full(len(starts), self.evaluations)))
+        most = np.full(self.n_restarts, self.evaluations)
+        best = yield Phase(self._climb(q, self._starts(q, choice, found), most))
         first = int(np.argmax([value for _, value in best]))
         wide = best[first][0].widened(of_mixture(q.observed))
         rest = (point for i, (point, _) in enumerate(best) if i != first)
-        trials = np.where(np.arange(len(best)) > 0, 0, self.width_evaluations)
-        best = yield Phase(self._climb(q, (wide, *rest), trials))
+        first_alone = (np.arange(len(best)) == 0) * self.width_evaluations
+        best = yield Phase(self._climb(q, (wide, *rest), first_alone))
         return replace(q, points=tuple(point for point, _ in best))
 
     def _choose_form(self, q: AdditiveState) -> Algorithm:
@@ -383,7 +384,7 @@ class AdditiveExperts(WithoutLocals):
         come of a quadratic.
         """
         stretch = stretches(points, of_mixture(q.observed))
-        tolerance, tried = self.tolerance * q.observed.rows, 0
+        tolerance, tried = max(self.least_rise, self.tolerance * q.observed.rows), 0
         ascent: BatchedLBFGS | None = None
         small = np.zeros(len(points), np.int64)
         while True:
