@@ -248,13 +248,11 @@ class Rows(State, kind="experts.Rows"):
                 found += pairs @ np.ascontiguousarray(weights[:, rows].T)
             return np.ascontiguousarray(found.T)
         totals = [np.zeros((size, size), order="F") for _ in weights]
-        root = np.sqrt(weights)
-        for rows in self._slices():
-            x = np.ascontiguousarray(self.dense[rows].T)
-            half = np.empty_like(x)
+        used = np.flatnonzero(weights.any(axis=0))
+        for part in self._slices():
+            x, root = self.dense[used[part]], np.sqrt(weights[:, used[part], None])
             for w, total in zip(root, totals, strict=True):
-                np.multiply(x, w[rows], out=half)
-                dsyrk(1.0, half.T, beta=1.0, c=total, trans=1, overwrite_c=1, lower=1)
+                dsyrk(1.0, (x * w).T, beta=1.0, c=total, overwrite_c=1, lower=1)
         return np.array([pack(total) for total in totals]).reshape(len(weights), -1)
 
     def _slices(self) -> Iterator[slice]:

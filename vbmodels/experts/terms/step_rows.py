@@ -8,14 +8,14 @@ time. The mixture has lines and steps of its own, at fewer knots.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from vbmodels.core.linalg import cholesky, inverse, solve_lower
-from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
+from vbmodels.core.state import BoolArray, FloatArray, IntArray, Memory, State
 from vbmodels.experts.rows import Rows, never_held
 from vbmodels.experts.terms.curves import Curves, Terms
 from vbmodels.experts.terms.interactions import InteractionGP
@@ -24,6 +24,9 @@ from vbmodels.experts.terms.pairs import pair_tables
 from vbmodels.tables.encoding import scaled
 
 _CHUNK = 2048
+FEW_ROWS = 4000
+"""Rows of a partition up to which all columns of a fit are kept for its next evaluation."""
+_PARTS: Memory[list[tuple[slice, Rows]]] = Memory()
 FEW_COLUMNS = 12
 """Up to this many columns the mixture sees lines and steps; of more, each column's quantile."""
 MOST_OFFSETS = 6
@@ -168,11 +171,11 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
         """Return sum_n weights_n x_n x_n', packed."""
         if not joint and terms is None:
             return np.asarray(self.rows.gram(weights[None])[0])
-        parts = [part.gram(weights[None, rows])[0] for rows, part in self._parts(joint, terms)]
-        if parts:
-            return np.asarray(np.sum(parts, axis=0))
-        size = self.rows.n_columns + self._more(slice(0, 0), joint, terms).shape[1]
-        return np.zeros(size * (size + 1) // 2)
+        return np.asarray(
+            np.sum(
+                [x.gram(weights[None, rows])[0] for rows, x in self._parts(joint, terms)], axis=0
+            )
+        )
 
     def spread(
         self, hessian: FloatArray, joint: bool = False, terms: Terms | None = None
@@ -181,11 +184,12 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
         factor = cholesky(hessian, "the second moments")
         if not joint and terms is None:
             return np.asarray(self.rows.quadratic(inverse(factor)[None])[0])
-        parts = [
-            np.sum(solve_lower(factor, np.asarray(part.dense).T) ** 2, axis=0)
-            for _, part in self._parts(joint, terms)
-        ]
-        return np.concatenate(parts) if parts else np.zeros(0)
+        return np.concatenate(
+            [
+                np.sum(solve_lower(factor, np.asarray(part.dense).T) ** 2, axis=0)
+                for _, part in self._parts(joint, terms)
+            ]
+        )
 
     def _more(self, rows: slice, joint: bool, terms: Terms | None) -> FloatArray:
         """Return the columns between lines and intercept of some rows; [n, P]."""
@@ -204,9 +208,15 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
             ]
         )
 
-    def _parts(self, joint: bool, terms: Terms | None) -> Iterator[tuple[slice, Rows]]:
-        """Cut the rows with all their columns."""
-        for start in range(0, self.size, _CHUNK):
+    def _parts(self, joint: bool, terms: Terms | None) -> Iterable[tuple[slice, Rows]]:
+        """Return the rows with all their columns in parts; those of few rows are kept."""
+        if self.size > FEW_ROWS:
+            return self._cut(joint, terms)
+        key = () if terms is None else (terms.refined.tobytes(), terms.pairs.tobytes())
+        return _PARTS.of(self, b"|".join(key), lambda: list(self._cut(joint, terms)))
+
+    def _cut(self, joint: bool, terms: Terms | None) -> Iterator[tuple[slice, Rows]]:
+        for start in range(0, max(1, self.size), _CHUNK):
             rows = slice(start, start + _CHUNK)
             t = self.rows.t[rows]
             more = self._more(rows, joint, terms)
