@@ -23,7 +23,7 @@ from vbmodels.experts.shared_rows import units_of
 from vbmodels.experts.terms.curves import Curves
 from vbmodels.experts.terms.interactions import LEVELS, parts_of_number
 from vbmodels.experts.terms.likelihoods import Gaussian
-from vbmodels.experts.terms.step_rows import TargetRows
+from vbmodels.experts.terms.step_rows import FEW_PARTITIONS, PARTS, TargetRows
 
 
 def surface(rng, n):
@@ -259,3 +259,12 @@ def test_intervals_of_rows_with_a_gap_and_without_hold_what_they_say(gaps, toget
     with_gap, without = inside[:, 0] / inside[:, 1]
     assert 0.9 < with_gap < (0.99 if together else 0.97)
     assert 0.91 < without < 0.97
+
+
+def test_columns_are_kept_of_few_partitions_alone():
+    """Those of a table that is cut into many would take far more than the rows."""
+    rng = np.random.default_rng(0)
+    x, f = surface(rng, 300)
+    batches = target_rows(x, standard(f), FEW_PARTITIONS + 3)
+    fit(GaussianAdditive(), batches, max_iter=200)
+    assert 0 < len(PARTS.kept) <= FEW_PARTITIONS

@@ -24,9 +24,10 @@ from vbmodels.experts.terms.pairs import pair_tables
 from vbmodels.tables.encoding import scaled
 
 _CHUNK = 2048
-FEW_ROWS = 4000
-"""Rows of a partition up to which all columns of a fit are kept for its next evaluation."""
-_PARTS: Memory[list[tuple[slice, Rows]]] = Memory()
+FEW_ROWS, FEW_PARTITIONS = 4000, 4
+"""Rows of a partition up to which all columns of a fit are kept for its next evaluation, and of how
+many partitions."""
+PARTS: Memory[list[tuple[slice, Rows]]] = Memory()
 FEW_COLUMNS = 12
 """Up to this many columns the mixture sees lines and steps; of more, each column's quantile."""
 MOST_OFFSETS = 6
@@ -210,10 +211,12 @@ class CodedRows(State, kind="experts/additive.CodedRows"):
 
     def _parts(self, joint: bool, terms: Terms | None) -> Iterable[tuple[slice, Rows]]:
         """Return the rows with all their columns in parts; those of few rows are kept."""
-        if self.size > FEW_ROWS:
+        if self.size > FEW_ROWS or (
+            len(PARTS.kept) >= FEW_PARTITIONS and id(self) not in PARTS.kept
+        ):
             return self._cut(joint, terms)
         key = () if terms is None else (terms.refined.tobytes(), terms.pairs.tobytes())
-        return _PARTS.of(self, b"|".join(key), lambda: list(self._cut(joint, terms)))
+        return PARTS.of(self, b"|".join(key), lambda: list(self._cut(joint, terms)))
 
     def _cut(self, joint: bool, terms: Terms | None) -> Iterator[tuple[slice, Rows]]:
         for start in range(0, max(1, self.size), _CHUNK):
