@@ -70,6 +70,20 @@ def test_new_rows_are_scored_as_the_fit_predicts(fitted, tmp_path):
     assert latest(tmp_path / "known")[1]["results"]["test"]["rows"] == 50
 
 
+def test_a_missing_number_widens_the_interval_of_its_row_alone(fitted, tmp_path):
+    columns, gone = houses(), np.arange(100) % 4 == 0
+    area = pa.array(columns["area"][:100], mask=gone)
+    new = {"id": columns["id"][:100], "area": area, "town": columns["town"][:100]}
+    succeed("score", fitted, written(tmp_path, new), tmp_path / "new")
+    mine, theirs = rows_of(latest(tmp_path / "new")[0]), rows_of(latest(fitted)[0])[:100]
+    wide, usual = mine["sd"].to_numpy(), theirs["sd"].to_numpy()
+    np.testing.assert_allclose(wide[~gone], usual[~gone], rtol=1e-10)
+    assert (wide[gone] > 4.0 * usual[gone]).all()
+    low, y, high = mine["low"].to_numpy(), columns["label"][:100], mine["high"].to_numpy()
+    assert np.mean((low <= y) & (y <= high)) > 0.9
+    assert np.mean((low <= y) & (y <= high), where=gone) > 0.8
+
+
 @pytest.mark.parametrize("parts", [1, 2])
 def test_the_effect_of_one_column_of_two_values_is_found(tmp_path, parts):
     """Rows with the same cells are no copies: held out together, neither value tests the other."""
