@@ -264,3 +264,16 @@ def test_several_classes_share_a_row():
         one = alone.predict_proba(x[800:])[:, 1]
         own = found.posterior_.parts[k].predict(found._unlabelled(x[800:])).probability
         assert_allclose(own, one, atol=1e-7)
+
+
+@pytest.mark.parametrize("experts", [1, 10])
+def test_rare_labels_stay_rare_where_a_cell_is_missing(experts):
+    """A column that says where cells are missing has the share of the label there."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((4000, 2))
+    y = rng.random(4000) < expit(2.0 * x[:, 0] + x[:, 1] - 4.5)
+    gone = rng.random(4000) < 0.2
+    x[gone, 0] = np.nan
+    found = MixtureOfExperts(experts, random_state=0).fit(x[:2000], y[:2000])
+    p = found.predict_proba(x[2000:])[:, 1]
+    assert p[gone[2000:]].mean() == pytest.approx(y[2000:][gone[2000:]].mean(), abs=0.03)

@@ -121,8 +121,8 @@ class BatchedLBFGS(State, kind="core.BatchedLBFGS"):
             ahead = gradient[search]
             move, change = self.trial[search] - self.at[search], self.gradient[search] - ahead
             if move @ change > 1e-10 * np.sqrt((move @ move) * (change @ change)):
-                before, latest = known[search][:, 1 - self.memory :], np.array([[move], [change]])
-                known[search] = np.concatenate([before, latest], axis=1)
+                every = np.concatenate([known[search], np.array([[move], [change]])], axis=1)
+                known[search] = every[:, -self.memory :]
             direction[search] = _aimed(ahead, *known[search])
             slope[search] = direction[search] @ ahead
         return replace(

@@ -33,8 +33,8 @@ INTERCEPT_PRECISION = 0.1
 @lru_cache(maxsize=64)
 def prior_precision(tau: float, columns: int) -> FloatArray:
     """Return the prior precision of one gate's or expert's coefficients, intercept last; [p]."""
-    result = np.full(columns, tau)
-    result[-1] = INTERCEPT_PRECISION
+    result = np.append(np.full(columns - 1, tau), INTERCEPT_PRECISION)
+    result.flags.writeable = False
     return result
 
 

@@ -70,8 +70,9 @@ class ExpertOptions:
     )
     tol: float = share(
         3e-06,
-        "additive: rise of the objective, in nats a row, that ends a search; cavi: "
-        "stop where the rise of the bound that is still expected is less than this share of it.",
+        "additive: rise of the objective, in nats a row (.03 in all at least), that ends a search; "
+        "cavi: stop where the rise of the bound that is still expected is less than this share of "
+        "it.",
     )
     max_iter: int = option(5000, "Maximum number of passes over all rows.", ge=1)
 

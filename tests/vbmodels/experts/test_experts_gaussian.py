@@ -268,3 +268,13 @@ def test_columns_are_kept_of_few_partitions_alone():
     batches = target_rows(x, standard(f), FEW_PARTITIONS + 3)
     fit(GaussianAdditive(), batches, max_iter=200)
     assert 0 < len(PARTS.kept) <= FEW_PARTITIONS
+
+
+def test_what_a_gap_adds_is_that_of_its_column_however_many_there_are():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2000, 2))
+    y = standard(2.0 * x[:, 0] + 2.0 * x[:, 1] + rng.standard_normal(2000))
+    x[rng.random((2000, 2)) < (0.6, 0.05)] = np.nan
+    model = GaussianAdditive()
+    gaps = model.posterior(fit(model, target_rows(x, y), max_iter=200).q).gaps
+    assert_allclose(gaps[0], gaps[1], rtol=0.25)

@@ -244,7 +244,7 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         return self._plain_part.with_covariance(self.hessian(observed))
 
     def varied(self, observed: DesignSummary, c: FloatArray) -> FloatArray:
-        """Return the variance over rows of what each line's column adds at c [P + 1]; [D]."""
+        """Return the variance of what each line's column adds at c [P + 1], where given; [D]."""
         curves, evaluation = observed.curves, self.evaluation
         assert curves is not None
         assert evaluation is not None
@@ -255,7 +255,7 @@ class BlockFit(State, kind="experts/additive.BlockFit"):
         mean = moments[-1, : owner.size]
         adds = (moments[: owner.size, : owner.size] - np.outer(mean, mean)) * np.outer(c, c)
         of = (owner[:, None] == np.arange(curves.counts.size)).astype(float)
-        return np.asarray(np.einsum("is,is->s", of, adds @ of)[curves.blocks])
+        return np.asarray(np.einsum("is,is->s", of, adds @ of)[curves.blocks] / observed.given)
 
     @property
     def noise(self) -> float:

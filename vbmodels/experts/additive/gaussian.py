@@ -183,14 +183,14 @@ class GaussianChoice(FormChoice, kind="experts/additive.GaussianChoice"):
 
     def of_gaps(self, varied: FloatArray) -> tuple[float, float]:
         """Return a as a share of all rows' error, and c, for v [D]."""
-        mean, adds = self.split.sum() / self.weight.sum(), float(self.missing @ varied)
+        adds = float(self.missing @ varied)
         if not adds > 0.0:
             return 1.0, 1.0
         if self.weight[0] < FEWEST:
             return max(1.0 - adds / self.split.sum(), FLOOR), 1.0
         whole, believed = self.split[0] / self.weight[0], BELIEVED * adds / self.weight[1]
-        more = max(self.split[1] - self.weight[1] * whole, 0.0)
-        return whole / mean, (more + believed) / (adds + believed)
+        factor = max(self.split[1] - self.weight[1] * whole, 0.0) + believed
+        return whole * self.weight.sum() / self.split.sum(), factor / (adds + believed)
 
     def shared(self, sums: ProcessSums) -> GaussianChoice:
         """Return the choice with the share of a process that is surely worth the most.
@@ -273,8 +273,9 @@ class GaussianAdditive(FormModel):
         whole, factor = q.chosen.of_gaps(varied)
         least = FLOOR * whole * ((1.0 - share) * fit.noise + share * process.noise)
         error, spread = whole * float(q.chosen.errors[-1]), q.chosen.spread
-        hessian, gaps = pack(fit.hessian(q.design)), factor * varied
-        found = GaussianPosterior(part, max(error - spread, least), hessian, gaps=gaps)
+        found = GaussianPosterior(
+            part, max(error - spread, least), pack(fit.hessian(q.design)), gaps=factor * varied
+        )
         if not share:
             return found
         return replace(

@@ -182,12 +182,12 @@ class AdditiveExperts(WithoutLocals):
     def without_process(self, q: AdditiveState) -> AdditivePosterior:
         """Return the posterior without the Gaussian process, whose share the others have."""
         found = self.posterior(q)
-        left = 1.0 - found.weight
-        return replace(found, process=None, weight=0.0, pairs_weight=found.pairs_weight / left)
+        weight = found.pairs_weight / (1.0 - found.weight)
+        return replace(found, process=None, weight=0.0, pairs_weight=weight)
 
     def additive_part(self, q: AdditiveState) -> AdditivePosterior:
         """Return the additive part alone."""
-        return AdditivePosterior(q.parts[0], ())
+        return AdditivePosterior(q.parts[0], (), gaps=q.gaps)
 
     def baseline(self, q: AdditiveState) -> AdditivePosterior:
         """Return the logistic regression on lines, with the tau that leaving rows out chose."""
@@ -199,7 +199,7 @@ class AdditiveExperts(WithoutLocals):
         additive, ridges, curves = yield Phase(self._choose_form(q), doing)
         q = replace(q, additive=additive)
         q = yield Phase(self._fit_parts(q, ridges, curves), doing)
-        if q.observed.missing.any() and len(q.parts) > 2:
+        if q.observed.missing.any():
             q = known_gaps(q, (yield Evaluate(Gapped(q.parts[2:], q.gaps))).log_p)
         found: tuple[Point, ...] = ()
         choice = None
@@ -292,7 +292,7 @@ class AdditiveExperts(WithoutLocals):
             paired = [*(fit.part(observed) for fit in pairs), *paired]
         if q.form == "intercept":
             first, *rest = [part.emptied(observed.rate) for part in (first, *rest)]
-        varied = observed.variance * first.coefficients[: observed.variance.size] ** 2
+        varied = observed.variance / observed.given * first.coefficients[: observed.given.size] ** 2
         if own:  # by the moments at 0, where rows weigh alike
             sums = yield Evaluate(curves[0].request(0.0 * first.coefficients))
             at_zero = replace(curves[0], evaluation=sums.evaluations[0])

@@ -88,6 +88,11 @@ class DesignSummary(Stats, kind="experts/additive.DesignSummary"):
         mean, square = self.sums[:-1] / total, self.squares[:-1] / total
         return np.asarray(np.maximum(square - mean**2, 0.0) + RARE / total)
 
+    @property
+    def given(self) -> FloatArray:
+        """Share of the rows in which each line is not missing; [D]."""
+        return np.asarray(np.maximum(self.sums[-1] - self.missing, 1.0) / self.sums[-1])
+
     def precision(self, tau: float, joint: bool = False) -> FloatArray:
         """Return the prior precision of all coefficients, intercept last."""
         if joint:

@@ -5,6 +5,10 @@ pairs, and the Gaussian process: P_w = w_0 P_own + w_1 P_pairs + w_2 P_process. 
 part that is held out, each by its fit without it, a partition returns sum_n v_n log P_w(t_n) for
 each w of `WEIGHTS`; the w of the largest sum is taken (stacking by log score, Yao et al. 2018), and
 a member goes that is not worth a nat or two. Fits without a part have chosen their blocks so, too.
+A missing number counts as its column's mean and leaves the log odds as unsure as what the column
+adds varies over rows, v: f becomes f / (1 + pi s v / 8)^(1/2), s the share of `SHARES` at which the
+additive part without a part of the rows predicts it best; 0 where the fit has gaps and nothing is
+held out, 1 where only new rows have gaps.
 The relevance of single columns, by which the process sees them, is taken from parts that are never
 held out; where rows are few and all parts are, those labels make it look a little better.
 """
@@ -30,7 +34,8 @@ WEIGHTS = np.array(
 """Of the additive part, of pairs and of the process, [W, 3]; what columns say by themselves or in
 pairs keeps a share."""
 SHARES = np.linspace(0.0, 3.0, 13)
-"""Of the variance of what a column adds: less where others say what is missing."""
+"""Of the variance of what a column adds: less where others say what is missing, more where
+coefficients are smaller than the truth's."""
 APART = 0.03
 """Nats that a share costs, times the square of how far it is from 1."""
 WORTH = (2.0, 1.0)
@@ -41,7 +46,7 @@ _LEAST = 1e-300
 
 @dataclass(frozen=True)
 class HeldOut(Stats, kind="experts/additive.HeldOut"):
-    """Log-likelihoods of held-out rows at each of `WEIGHTS`, [W]."""
+    """Log-likelihoods of held-out rows at each of `WEIGHTS`, [W], or of `SHARES`, [S]."""
 
     log_p: FloatArray
 
@@ -90,11 +95,12 @@ class Gapped(State, kind="experts/additive.Gapped"):
 
     def sums(self, batch: CodedRows) -> HeldOut:
         """Return the log-likelihood of a partition's held-out rows at each of `SHARES`."""
-        fold, added, total = batch.rows.fold(FOLDS), batch.missing @ self.variance, 0.0
+        total = np.zeros(SHARES.size) if self.parts else -SHARES  # which prefers 0
+        shrunk = batch.t * shrinkage(SHARES[:, None] * (batch.missing @ self.variance))
         for part in self.parts:
-            right, held = batch.t * part.project(batch), batch.rows.used * (fold == part.fold)
-            total = total + log_expit(right * shrinkage(SHARES[:, None] * added)) @ held
-        return HeldOut(np.asarray(total))
+            held = batch.rows.used * (batch.rows.fold(FOLDS) == part.fold)
+            total += log_expit(part.project(batch) * shrunk) @ held
+        return HeldOut(total)
 
 
 def known_gaps(q: AdditiveState, sums: FloatArray) -> AdditiveState:

@@ -24,7 +24,7 @@ from vbmodels.experts.terms.pairs import pair_tables
 from vbmodels.tables.encoding import scaled
 
 _CHUNK = 2048
-FEW_ROWS, FEW_PARTITIONS = 4000, 4
+FEW_ROWS, FEW_PARTITIONS = 4000, 2
 """Rows of a partition up to which all columns of a fit are kept for its next evaluation, and of how
 many partitions."""
 PARTS: Memory[list[tuple[slice, Rows]]] = Memory()

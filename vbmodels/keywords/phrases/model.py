@@ -255,7 +255,7 @@ class Keyphrases:
         doing = "the words that phrases are made of were being scored"
         scorer, coefficients = yield Phase(self._score_words(q.scorer), doing)
         q = replace(q, scorer=scorer, coefficients=coefficients)
-        found = yield Phase(self._sum_features(q), doing)
+        found = yield Evaluate(Scored(q.scorer, q.coefficients))
         if not found.weight > 0.0:
             yield Show(q, 0.0, by_trace=False)
             return q
@@ -277,10 +277,6 @@ class Keyphrases:
         if self.words.learnt is not None:
             coefficients[:, 0] = 0.0
         return scorer, coefficients
-
-    def _sum_features(self, q: PhraseGlobal) -> Algorithm:
-        """Return the moments of the phrases' features, with the words' scores among them."""
-        return (yield Evaluate(Scored(q.scorer, q.coefficients)))
 
 
 def _started(
