@@ -413,7 +413,7 @@ class Driver:
         elif not request.again:
             self._warm = self.number if self.number >= 0 else None
         self.number, self._shown = self.number + 1, False
-        return self.reduce(request.q, number=self.number, warm=self._warm)
+        return aligned(self.reduce(aligned(request.q), number=self.number, warm=self._warm))
 
     def _sweeps_left(self) -> bool:
         return self.max_iter is None or self.number + 1 < self.max_iter

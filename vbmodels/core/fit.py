@@ -53,7 +53,7 @@ class InProcess:
 
     def __call__(self, q: Any, *, number: int, warm: int | None) -> Any:
         """Run one sweep; see `Reduce`."""
-        q, start = aligned(q), [None] * self.partitions if warm is None else self.local_states(warm)
+        start = [None] * self.partitions if warm is None else self.local_states(warm)
 
         def sweep(batch: Any, local: Any) -> tuple[Any, Any]:
             local = self.model.local_step(q, batch, local)
@@ -68,7 +68,7 @@ class InProcess:
                 states.append(local)
                 yield stats
 
-        total = aligned(tree_sum(sums()))
+        total = tree_sum(sums())
         self._locals = {k: v for k, v in self._locals.items() if k == warm} | {number: states}
         return total
 

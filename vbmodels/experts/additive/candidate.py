@@ -1,4 +1,4 @@
-"""One prior to try, a point of its posterior, and the searches from several points side by side.
+"""One prior to try, a point of its posterior, and where searches from several points begin.
 
 Gates eta_k ~ N(0, 1/tau), experts beta_k ~ N(0, 1/tau); all intercepts are N(0, 10). A point is
 the mode, or q = N(m, diag s^2) over gates and experts, of which s is fitted and m stays. Searches
