@@ -24,7 +24,7 @@ class Columns(NamedTuple):
     kind, place, start, short, long, plain, values
         The P columns in codes; see `coded_features.CodedFeatures`.
     further
-        [W, P'] more columns, as they are.
+        [P', W] more columns, as they are.
     location, inverse
         [P + P'] centre and inverse scale of every column.
     used
@@ -82,16 +82,28 @@ def encode(bits, codes, found, keys, places):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _decoded(codes, values, centre, factor, rows, out):
-    """Fill (values[codes] - centre) * factor of some rows; those side by side as they lie."""
+def _taken(values, rows):
+    """Return the values of some rows; a view where these lie side by side."""
     n = len(rows)
     if n and rows[n - 1] - rows[0] == n - 1:
-        near = codes[rows[0] : rows[0] + n]
-        for i in range(n):
-            out[i] = (values[near[i]] - centre) * factor
-    else:
-        for i in range(n):
-            out[i] = (values[codes[rows[i]]] - centre) * factor
+        return values[rows[0] : rows[0] + n]
+    return values[rows]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _decoded(codes, values, centre, factor, rows, out):
+    """Fill (values[codes] - centre) * factor of some rows."""
+    near = _taken(codes, rows)
+    for i in range(len(near)):
+        out[i] = (values[near[i]] - centre) * factor
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _scaled(values, centre, factor, rows, out):
+    """Fill (values - centre) * factor of some rows."""
+    near = _taken(values, rows)
+    for i in range(len(near)):
+        out[i] = (near[i] - centre) * factor
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -102,13 +114,11 @@ def standardised(columns, rows, out):
         k = columns.used[j]
         centre, factor = columns.location[k], columns.inverse[k]
         if k >= size:
-            for i in range(len(rows)):
-                out[j, i] = (columns.further[rows[i], k - size] - centre) * factor
+            _scaled(columns.further[k - size], centre, factor, rows, out[j])
             continue
         kind, place, start = columns.kind[k], columns.place[k], columns.start[k]
         if kind == PLAIN:
-            for i in range(len(rows)):
-                out[j, i] = (columns.plain[place, rows[i]] - centre) * factor
+            _scaled(columns.plain[place], centre, factor, rows, out[j])
         elif kind == CONSTANT:
             out[j, : len(rows)] = (columns.values[start] - centre) * factor
         elif kind == SHORT:

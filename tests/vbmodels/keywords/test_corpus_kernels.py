@@ -67,7 +67,9 @@ def test_rows_are_standardised_with_the_columns_added():
     for columns in ([0, 1, 2, 3, 4], [0, 1, 3, 4], [1, 2], [4]):
         out = np.empty((len(columns), 3))
         used = np.array(columns)
-        of = coded_kernels.Columns(*held, added, location, 1.0 / scale, used)
+        of = coded_kernels.Columns(
+            *held, np.ascontiguousarray(added.T), location, 1.0 / scale, used
+        )
         coded_kernels.standardised(of, rows, out)
         assert_allclose(out.T, whole[:, columns], rtol=1e-14)
 

@@ -167,7 +167,7 @@ def _columns(
     inverse: FloatArray,
     used: IntArray,
 ) -> coded_kernels.Columns:
-    more = np.zeros((batch.n_words, 0)) if further is None else np.ascontiguousarray(further)
+    more = np.ascontiguousarray(np.zeros((0, batch.n_words)) if further is None else further.T)
     return coded_kernels.Columns(*_parts(batch), more, location, inverse, used)
 
 

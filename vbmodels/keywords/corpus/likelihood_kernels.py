@@ -160,18 +160,24 @@ def by_document(word, document, slopes, level, level_bend):
     word
         [TERMS, W] of `terms`; its rows CROSS and CROSS + 1 become those of (log pi, kappa) by eta.
     document
-        [W] number of the document.
+        [W] number of the document, those of one side by side; W is 1 or more.
     slopes
         [D, 2] minus the derivatives of log delta_d.
     level, level_bend
         [D] to be added to.
     """
+    last = document[0]
+    own, bend = level[last], level_bend[last]
     for i in range(len(document)):
         d = document[i]
-        level[d] += word[LEVEL, i]
-        level_bend[d] += word[LEVEL_BEND, i]
+        if d != last:
+            level[last], level_bend[last] = own, bend
+            last, own, bend = d, level[d], level_bend[d]
+        own += word[LEVEL, i]
+        bend += word[LEVEL_BEND, i]
         cross = word[CROSS, i]
         word[CROSS, i], word[CROSS + 1, i] = cross * slopes[d, 0], cross * slopes[d, 1]
+    level[last], level_bend[last] = own, bend
 
 
 @njit(
@@ -194,9 +200,12 @@ def add_product(x, weight, total):
     for first in range(0, rows, STRIP):
         last = min(first + STRIP, rows)
         here = last - first
+        some = weight[first:last]
         for j in range(size):
+            # Of slices, which no place counts from the end of: so several words go at once.
+            whole, own = x[j, first:last], weighted[j]
             for i in range(here):
-                weighted[j, i] = x[j, first + i] * weight[first + i]
+                own[i] = whole[i] * some[i]
         for j in range(0, size, 4):
             a, b, c, d = weighted[j], weighted[j + 1], weighted[j + 2], weighted[j + 3]
             for k in range(0, j + 4, 2):

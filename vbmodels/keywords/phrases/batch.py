@@ -184,10 +184,12 @@ def scored(batch: PhraseBatch, eta: FloatArray, rank: FloatArray | None = None) 
     rank
         [M] the quantiles, where they are known.
     """
-    found = np.empty((batch.n_phrases, len(SCORED)))
+    found = np.empty((len(SCORED), batch.n_phrases)).T
     kernels.scores(batch.member, *batch._places, eta, found)
-    document = np.repeat(np.arange(len(batch.document)), np.diff(batch.offsets))
-    found[:, RANK] = score_columns(found[:, 0], document)[1] if rank is None else rank
+    if rank is None:
+        document = np.repeat(np.arange(len(batch.document)), np.diff(batch.offsets))
+        rank = score_columns(found[:, 0], document)[1]
+    found[:, RANK] = rank
     return found
 
 
