@@ -7,7 +7,7 @@ words of document d, k_d = observed keywords among them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -148,8 +148,3 @@ class KeywordBatch(State, kind="keywords.KeywordBatch"):
         a[row, col] = count
         a[col, row] = count
         return a
-
-    def documents(self) -> Iterator[tuple[BoolArray, FloatArray]]:
-        """Yield (y [n_d], A [n_d, n_d]) of every document in turn."""
-        for d in range(self.n_documents):
-            yield self.y[self.words(d)], self.adjacency(d)

@@ -56,7 +56,7 @@ def test_ranks_are_those_of_a_fit_without_the_documents(batch):
         )  # fmt: skip
         for _ in range(20):
             without = MODEL.global_step(without, MODEL.suff_stats(without, rest, None))
-        x = (seen.x - q.location) / q.scale
+        x = (seen.units.x - q.location) / q.scale
         x[:, 4] = 0.0  # the leak
         eta[~kept] = (x @ without.theta[0, :-2])[~kept]
     expected = by_hand(batch, eta)
@@ -66,11 +66,11 @@ def test_ranks_are_those_of_a_fit_without_the_documents(batch):
 
 def test_some_documents_are_taken_and_put_together(batch):
     some = LabelledDocuments.of(batch, 20, 10**9)
-    assert len(some.fold) == 20
-    assert some.y.sum() > 0
-    assert len(LabelledDocuments.of(batch, 500, 100).y) <= 100
+    assert len(some.units.fold) == 20
+    assert some.units.y.sum() > 0
+    assert len(LabelledDocuments.of(batch, 500, 100).units.y) <= 100
     nothing = LabelledDocuments.of(replace(batch, y=np.zeros_like(batch.y)), 20, 10**9)
-    assert (len(nothing.fold), len(nothing.y), len(nothing.offsets)) == (0, 0, 1)
+    assert (len(nothing.units.fold), len(nothing.units.y), len(nothing.units.offsets)) == (0, 0, 1)
     both = LabelledDocuments.joined([some, some])
-    assert both.offsets[-1] == len(both.y) == 2 * len(some.y)
+    assert both.units.offsets[-1] == len(both.units.y) == 2 * len(some.units.y)
     np.testing.assert_array_equal(both.units.n_observed[:20], both.units.n_observed[20:])

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vbmodels.core.state import BoolArray, FloatArray, IntArray, State, Stats
+from vbmodels.core.state import FloatArray, IntArray, State, Stats
 from vbmodels.keywords.corpus.likelihood import likelihood, own_predictors
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.corpus.states import CorpusGlobal, CorpusStats
@@ -96,27 +96,15 @@ _OWN_LABELS = {*OF_OWN_LABELS, "inside_known", "holds_known", "shares_with_known
 class LabelledDocuments(State, kind="keywords.LabelledDocuments"):
     """Labelled documents with all of their candidates.
 
-    Letters: D documents, M candidates, P features.
-
     Attributes
     ----------
-    x
-        [M, P] features.
-    y
-        [M] whether the candidate is known.
-    offsets
-        [D + 1] candidates of each document.
-    fold, complete
-        [D] as in `KeywordBatch`.
+    units
+        The candidates, with their features as they are, as the units of a regression.
     place
-        [D] their places in their partition.
+        [D] the documents' places in their partition.
     """
 
-    x: FloatArray
-    y: BoolArray
-    offsets: IntArray
-    fold: IntArray
-    complete: BoolArray
+    units: KeywordBatch
     place: IntArray
 
     @classmethod
@@ -131,44 +119,30 @@ class LabelledDocuments(State, kind="keywords.LabelledDocuments"):
         if len(labelled) > most:
             labelled = labelled[np.linspace(0, len(labelled) - 1, most).astype(int)]
         labelled = labelled[np.cumsum(units.sizes[labelled]) <= most_rows]
-        chosen = np.zeros(units.n_documents, bool)
-        chosen[labelled] = True
+        chosen = np.isin(np.arange(units.n_documents), labelled)
         rows = np.flatnonzero(chosen[units.document_of_word])
-        offsets = np.concatenate([[0], np.cumsum(units.sizes[labelled])]).astype(np.int64)
-        fold, complete = units.fold[labelled], units.complete[labelled]
         x = units.x[rows] if units.coded is None else units.coded.dense(rows)
         if further is not None:
             x = np.hstack([x, further[rows]])
-        return cls(x, units.y[rows], offsets, fold, complete, labelled)
+        kept = units.without_graphs().of_documents(chosen)
+        return cls(replace(kept, x=np.asfortranarray(x), coded=None), labelled)
 
     @classmethod
     def joined(cls, parts: Sequence[LabelledDocuments]) -> LabelledDocuments:
         """Put documents of several partitions together."""
-        sizes = np.concatenate([np.diff(one.offsets) for one in parts])
-        return cls(
-            x=np.concatenate([one.x for one in parts]),
-            y=np.concatenate([one.y for one in parts]),
-            offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            fold=np.concatenate([one.fold for one in parts]),
-            complete=np.concatenate([one.complete for one in parts]),
-            place=np.concatenate([one.place for one in parts]),
+        units = [part.units for part in parts]
+        offsets = np.append(0, np.cumsum(np.concatenate([one.sizes for one in units])))
+        together = replace(
+            units[0],
+            x=np.concatenate([one.x for one in units]),
+            y=np.concatenate([one.y for one in units]),
+            offsets=offsets,
+            fold=np.concatenate([one.fold for one in units]),
+            complete=np.concatenate([one.complete for one in units]),
+            edge_offsets=np.zeros(len(offsets), np.int64),
+            unlabelled=np.concatenate([one.unseen for one in units]),
         )
-
-    @property
-    def units(self) -> KeywordBatch:
-        """The candidates as the units of a regression."""
-        none = np.zeros(0, np.int64)
-        return KeywordBatch(
-            x=np.asfortranarray(self.x),
-            y=self.y,
-            offsets=self.offsets,
-            fold=self.fold,
-            complete=self.complete,
-            edge_row=none,
-            edge_col=none,
-            edge_count=np.zeros(0),
-            edge_offsets=np.zeros(len(self.offsets), np.int64),
-        )
+        return cls(together, np.concatenate([part.place for part in parts]))
 
 
 @dataclass(frozen=True)
