@@ -8,7 +8,7 @@ parts of others.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 
 import numpy as np
@@ -156,7 +156,7 @@ def without_near_duplicates(
     chosen: BoolArray,
     observed: BoolArray,
     probability: FloatArray,
-    stems: Sequence[str],
+    stems: Mapping[int, str] | Sequence[str],
     offsets: IntArray,
 ) -> BoolArray:
     """Return a selection [M] with the most probable one of every group of near duplicates.

@@ -128,8 +128,15 @@ def likelihood(
     log_delta = np.array([s.log_delta for s in shares]).reshape(documents_shape)
     slopes = np.array([s.slopes for s in shares]).reshape(*documents_shape, 2)
     at = pass_kernels.Points(own, log_delta, np.exp(log_delta), -np.expm1(log_delta), slopes)
-    columns = _columns(batch, further, location, 1.0 / scale, used)
-    pass_kernels.add_sums(columns, seen, batch.y, batch.document_of_word, at, expected, sums)
+    pass_kernels.add_sums(
+        _columns(batch, further, location, 1.0 / scale, used),
+        seen,
+        batch.y,
+        batch.document_of_word,
+        at,
+        expected,
+        sums,
+    )
     by_w = slice(0, len(used))
     found = np.zeros((points, len(places)))
     information = np.zeros((points, len(places), len(places)))
@@ -154,10 +161,15 @@ def _parts(batch: KeywordBatch) -> Parts:
         return batch.coded.parts
     plain = np.ascontiguousarray(batch.x.T)
     size, rows = plain.shape
-    place, start = np.arange(size), np.zeros(size, np.int64)
-    kind = np.full(size, coded_kernels.PLAIN)
-    nothing = np.zeros((0, rows), np.uint8), np.zeros((0, rows), np.uint16)
-    return kind, place, start, *nothing, plain, np.zeros(0)
+    return (
+        np.full(size, coded_kernels.PLAIN),
+        np.arange(size),
+        np.zeros(size, np.int64),
+        np.zeros((0, rows), np.uint8),
+        np.zeros((0, rows), np.uint16),
+        plain,
+        np.zeros(0),
+    )
 
 
 def _columns(
@@ -167,8 +179,10 @@ def _columns(
     inverse: FloatArray,
     used: IntArray,
 ) -> coded_kernels.Columns:
-    more = np.ascontiguousarray(np.zeros((0, batch.n_words)) if further is None else further.T)
-    return coded_kernels.Columns(*_parts(batch), more, location, inverse, used)
+    more = np.zeros((0, batch.n_words)) if further is None else further.T
+    return coded_kernels.Columns(
+        *_parts(batch), np.ascontiguousarray(more), location, inverse, used
+    )
 
 
 def _blocks(

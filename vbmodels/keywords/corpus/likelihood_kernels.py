@@ -166,8 +166,7 @@ def by_document(word, document, slopes, level, level_bend):
     level, level_bend
         [D] to be added to.
     """
-    last = document[0]
-    own, bend = level[last], level_bend[last]
+    last, own, bend = document[0], level[document[0]], level_bend[document[0]]
     for i in range(len(document)):
         d = document[i]
         if d != last:

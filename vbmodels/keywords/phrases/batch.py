@@ -187,8 +187,7 @@ def scored(batch: PhraseBatch, eta: FloatArray, rank: FloatArray | None = None) 
     found = np.empty((len(SCORED), batch.n_phrases)).T
     kernels.scores(batch.member, *batch._places, eta, found)
     if rank is None:
-        document = np.repeat(np.arange(len(batch.document)), np.diff(batch.offsets))
-        rank = score_columns(found[:, 0], document)[1]
+        rank = score_columns(found[:, 0], batch.bare().document_of_word)[1]
     found[:, RANK] = rank
     return found
 

@@ -111,7 +111,7 @@ def build_phrases(
     frequency = np.maximum(elsewhere.frequency, 1)
     idf = np.log((1.0 + n_documents) / (1.0 + frequency)) + 1.0
     word_tf = np.bincount(tokens.word, minlength=tokens.n_words).astype(np.float64)
-    low, high = _ends(spans, word_tf)
+    low, high, _ = ends_and_sum(spans.words, word_tf)
     pmi = _pmi(spans, frequency, np.maximum(word_documents, 1), n_documents)
     maximal = np.bincount(spans.phrase, spans.maximal, len(tf)) / tf
     length = np.maximum(tokens.n_tokens, 1)[spans.document]
@@ -136,7 +136,7 @@ def build_phrases(
         maximal * several,
         *_forms(tokens, spans, tf),
         keyphraseness(elsewhere.documents, elsewhere.labels, rates[tokens.fold[spans.document]]),
-        *_ends(spans, common),
+        *ends_and_sum(spans.words, common)[:2],
         log_tf * several,
         *_relations(spans, y if own_labels else np.zeros(len(y), bool)),
         *score_columns(own, spans.document),
@@ -148,11 +148,6 @@ def build_phrases(
     return PhraseBatch(
         words, x, spans.words, y, offsets, has.astype(np.int64), listed, n_documents=n_documents
     )
-
-
-def _ends(spans: Spans, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Least and most [M] of the values [W] of a phrase's words."""
-    return ends_and_sum(spans.words, values)[:2]
 
 
 def _pmi(
