@@ -11,7 +11,7 @@ from tests.contract.phrases_drawn import drawn
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
 from vbmodels.keywords.features import FEATURE_NAMES, OF_OWN_LABELS, Elsewhere
-from vbmodels.keywords.phrases.batch import IDF, PMI, SCORED
+from vbmodels.keywords.phrases.batch import FOLLOWING, IDF, SCORED
 from vbmodels.keywords.phrases.features import (
     PHRASE_FEATURES,
     build_phrases,
@@ -160,12 +160,19 @@ def test_features_by_hand():
     assert_allclose(x["idf"], np.log(51 / 2) + 1)  # seen in no counts: as if in this one alone
 
 
-def test_pmi_is_left_out_where_it_follows_from_other_columns():
+def test_columns_are_left_out_where_they_follow_from_others():
     tokens = tokens_of([["w0", "w1", "", "w1", "w0", "w1", "w2"], ["w2", "w0"]])
     _, batch, _ = features(tokens, lambda s: np.zeros(len(s.size), bool))
-    assert [PHRASE_FEATURES[i] for i in (IDF, *PMI)] == ["idf", "pmi", "pmi_log_documents"]
+    assert [PHRASE_FEATURES[i] for i in (IDF, *FOLLOWING)] == [
+        "idf",
+        "pmi",
+        "pmi_log_documents",
+        "least_word_keyphraseness",
+        "most_word_keyphraseness",
+    ]
     assert FEATURE_NAMES[IDF] == "idf"
-    seen = np.full_like(batch.words.x, np.log(51 / 5) + 1.0)  # in four of 50 documents
+    seen = batch.words.x.copy()
+    seen[:, IDF] = np.log(51 / 5) + 1.0  # in four of 50 documents
     for words, left_out in ((batch.words, 0), (replace(batch.words, x=seen), 50)):
         own = replace(batch, words=words).compact()
         assert (own.n_documents, own.member.dtype) == (left_out, np.uint8)

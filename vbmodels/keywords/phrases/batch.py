@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from vbmodels.core.state import BoolArray, FloatArray, IntArray, State
 from vbmodels.keywords.coded_feature_kernels import PLAIN
 from vbmodels.keywords.coded_features import CodedFeatures
-from vbmodels.keywords.features import COLUMNS_OF_OWN_LABELS, score_columns
+from vbmodels.keywords.features import COLUMNS_OF_OWN_LABELS, FEATURE_NAMES, score_columns
 from vbmodels.keywords.phrases import phrase_kernels as kernels
 from vbmodels.keywords.units import KeywordBatch
 
@@ -39,7 +39,7 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
     listed
         Known keywords of all D documents, those that are no candidate phrase too.
     coded
-        As in `KeywordBatch`; without the columns `PMI` where ``n_documents`` is there.
+        As in `KeywordBatch`; without the columns `FOLLOWING` where ``n_documents`` is there.
     n_documents
         Documents of the corpus, which these columns are made with; 0 where x or ``coded`` has them.
     """
@@ -62,7 +62,7 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
 
     @property
     def whole_coded(self) -> CodedFeatures | None:
-        """``coded`` with all columns: 16 bytes a phrase more, from those of its words."""
+        """``coded`` with all columns: 32 bytes a phrase more, from those of its words."""
         coded, words, size = self.coded, self.words.coded, self.n_documents
         if coded is None or words is None or not size:
             return coded
@@ -71,10 +71,17 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
             frequency = np.rint((1.0 + size) / np.exp(idf - 1.0)) - 1.0
             return np.log(np.maximum(frequency, 1.0))
 
-        plain = np.empty((len(coded.plain) + 2, self.n_phrases))
-        plain[:-2] = coded.plain
-        level, alone = coded.changed(IDF, log_frequency), words.changed(IDF, log_frequency)
-        kernels.pmi(self.member, *self._places, alone, level, np.log(size), plain[-2:])
+        plain = np.empty((len(coded.plain) + len(FOLLOWING), self.n_phrases))
+        plain[: len(coded.plain)] = coded.plain
+        kernels.following(
+            self.member,
+            *self._places,
+            words.changed(IDF, log_frequency),
+            words.changed(KEYPHRASENESS, np.positive),
+            coded.changed(IDF, log_frequency),
+            np.log(size),
+            plain[len(coded.plain) :],
+        )
         return replace(coded, plain=plain)
 
     @property
@@ -117,13 +124,13 @@ class PhraseBatch(State, kind="keywords/phrases.PhraseBatch"):
             self, words=words.compact(COLUMNS_OF_OWN_LABELS), x=none, member=member, n_documents=0
         )
         if self.n_documents and self.n_phrases:
-            coded = CodedFeatures.of(features, PMI)
-            coded.kind[list(PMI)] = PLAIN
-            coded.place[list(PMI)] = len(coded.plain) + np.arange(2)
+            coded = CodedFeatures.of(features, FOLLOWING)
+            coded.kind[list(FOLLOWING)] = PLAIN
+            coded.place[list(FOLLOWING)] = len(coded.plain) + np.arange(len(FOLLOWING))
             short = replace(whole, coded=coded, n_documents=self.n_documents)
             again = short.whole_coded
             assert again is not None
-            if again.plain[-2:].tobytes() == features[:, PMI].tobytes("F"):
+            if again.plain[len(coded.plain) :].tobytes() == features[:, FOLLOWING].tobytes("F"):
                 return short
         return replace(whole, coded=CodedFeatures.of(features))
 
@@ -164,8 +171,9 @@ SCORED = (
     "single_word_score",
 )
 """The columns that `scored` makes, after those of `PhraseBatch.x`."""
-IDF, PMI = 2, (12, 13)
-"""Columns of x: idf, of words too, and those that follow from it and from the phrase's words."""
+IDF, KEYPHRASENESS, FOLLOWING = 2, FEATURE_NAMES.index("keyphraseness"), (12, 13, 24, 25)
+"""Columns: idf, of words and of phrases; keyphraseness, of words; those of phrases that follow from
+these of the phrase's words."""
 RANK = SCORED.index("word_score_rank")
 
 

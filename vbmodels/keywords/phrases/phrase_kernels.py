@@ -72,17 +72,21 @@ def scores(member, beyond, offsets, first, values, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def pmi(member, beyond, offsets, first, alone, level, log_documents, out):
-    """Fill the columns `batch.PMI` [2, M]; ``member`` to ``first`` as in `scores`.
+def following(member, beyond, offsets, first, alone, common, level, log_documents, out):
+    """Fill the columns `batch.FOLLOWING` [4, M]; ``member`` to ``first`` as in `scores`.
 
-    ``alone`` [W] and ``level`` [M] are logarithms of the documents that have a word, and a phrase.
+    ``alone`` [W] and ``level`` [M] are logarithms of the documents that have a word, and a phrase;
+    ``common`` [W] is the words' keyphraseness.
     """
     for d in range(len(first)):
         for m in range(offsets[d], offsets[d + 1]):
-            total, more = alone[first[d] + member[m, 0]], 0
+            word = first[d] + member[m, 0]
+            total, more, low, high = alone[word], 0, common[word], common[word]
             for n in range(1, MOST_WORDS):
                 there = member[m, n] != beyond
-                total += alone[first[d] + (member[m, n] if there else 0)] if there else 0.0
+                word = first[d] + (member[m, n] if there else member[m, 0])
+                total += alone[word] if there else 0.0
+                low, high = min(low, common[word]), max(high, common[word])
                 more += there
             value = level[m] + more * log_documents - total if more else 0.0
-            out[0, m], out[1, m] = value, value * level[m]
+            out[0, m], out[1, m], out[2, m], out[3, m] = value, value * level[m], low, high
