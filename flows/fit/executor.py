@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -115,9 +117,11 @@ class InProcess(Executor):
             return list(merged(in_threads(calls, self.threads, on_progress)).values())
 
     def close(self) -> None:
-        """Forget data and local states."""
+        """Forget data and local states, and give their memory back where glibc keeps it."""
         self.holder.close()
         self.restore(None, ())
+        if platform.libc_ver()[0] == "glibc":
+            ctypes.CDLL(None).malloc_trim(0)
 
     def _call_all(self, method: str, *args: Any) -> list[Any]:
         with one_thread():

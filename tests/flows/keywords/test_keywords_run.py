@@ -20,6 +20,7 @@ from flows.records.runs import open_run
 from flows.report.answers import of_results
 from flows.run import run as launch
 from flows.run import score as launch_score
+from flows.runs.publish import publish as publish_run
 from flows.settings import ComputeSettings
 from tests.cases.documents_read import candidates
 from vbmodels.text.words import Normaliser, TextOptions
@@ -281,6 +282,18 @@ def test_terms_are_matched_as_phrases():
 
 
 @pytest.mark.thorough
+def test_no_partition_is_in_memory_while_tables_are_written(source, tmp_path, monkeypatch):
+    held = []
+
+    def publish(at_work):
+        held.append(at_work.executor.holder.held)
+        return publish_run(at_work)
+
+    monkeypatch.setattr("flows.stages.publish_run", publish)
+    run(source, tmp_path)
+    assert held == [0]
+
+
 def test_the_size_of_shards_moves_no_bit(done, source, tmp_path, monkeypatch):
     for name in ("add_counts", "look_up_counts"):
         small = partial(getattr(shards, name), most_rows=100)
