@@ -188,7 +188,11 @@ def _write(
     true = rows.take(marks.gold, UNKNOWN_TRUTH)
     document, term = names.take(pa.array(rows.spans.document)), _as_arrow(texts.term)
     stem = _as_arrow(texts.stem)
-    stems, terms = (column.to_numpy(zero_copy_only=False) for column in (stem, term))
+    taken = np.flatnonzero(chosen | observed)
+    stems, terms = (
+        dict(zip(taken.tolist(), column.take(pa.array(taken)).to_pylist(), strict=True))
+        for column in (stem, term)
+    )
     if settings.with_phrases:
         chosen = without_near_duplicates(chosen, observed, r, stems, offsets)
         chosen = without_parts(chosen, observed, r, rows.spans)
@@ -232,18 +236,18 @@ def _write(
             )
     shown = shown_documents(index, partitions, paths, names.to_pylist(), table, rows, marks, forms)
     alike = before - int(chosen.sum())
-    summary = summarise(table, offsets, nodes, shown, beyond_limit, alike)
-    return Published(summary, open_)
+    return Published(summarise(table, offsets, nodes, shown, beyond_limit, alike), open_)
 
 
 def _as_arrow(texts: JoinedTexts) -> pa.Array:
     parts = pa.array(texts.parts, pa.string())
-    first, *later = texts.numbers.T
-    used = [first, *(column for column in later if (column >= 0).any())]
+    used = [
+        column for k, column in enumerate(texts.numbers.T) if not k or column.max(initial=-1) >= 0
+    ]
     columns = [parts.take(pa.array(column, mask=column < 0)) for column in used]
     columns[0] = pc.fill_null(columns[0], "")  # else a row of nothing but nulls is left out
     joined = pc.binary_join_element_wise(*columns, " ", null_handling="skip")
-    otherwise = np.isin(np.arange(len(texts)), list(texts.otherwise))
+    otherwise = np.bincount(np.array([*texts.otherwise], np.int64), minlength=len(texts)) > 0
     others = pa.array([text for _, text in sorted(texts.otherwise.items())], pa.string())
     return pc.replace_with_mask(joined, pa.array(otherwise), others)
 
@@ -251,9 +255,10 @@ def _as_arrow(texts: JoinedTexts) -> pa.Array:
 def _export(table: pa.Table, names: Sequence[str], index: int, paths: RunPaths) -> None:
     """Write the selected and the known candidates of every document as JSON, one a line."""
     keyphrases: dict[str, list[dict[str, object]]] = {name: [] for name in names}
-    taken = table.filter(pc.or_(table["selected"], table["observed"]))
-    columns = ["doc_id", "term", "probability", "observed", "part_of"]
-    rows = taken.select(columns).sort_by([("probability", "descending")]).to_pydict().values()
+    taken = table.select(["doc_id", "term", "probability", "observed", "part_of"]).filter(
+        pc.or_(table["selected"], table["observed"])
+    )
+    rows = taken.sort_by([("probability", "descending")]).to_pydict().values()
     for name, term, probability, known, whole in zip(*rows, strict=True):
         part_of = {"part_of": whole} if whole else {}
         keyphrases[name].append(
@@ -264,8 +269,10 @@ def _export(table: pa.Table, names: Sequence[str], index: int, paths: RunPaths) 
         encode({"id": name, "keyphrases": of_document}) + "\n"
         for name, of_document in keyphrases.items()
     ]
-    url = storage.join(paths.table("keyphrases"), f"part-{index:05d}.jsonl")
-    storage.write_bytes(url, "".join(lines).encode())
+    storage.write_bytes(
+        storage.join(paths.table("keyphrases"), f"part-{index:05d}.jsonl"),
+        "".join(lines).encode(),
+    )
 
 
 def _selected(

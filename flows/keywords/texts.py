@@ -113,16 +113,14 @@ def keep_texts(documents: pa.Table, index: int, paths: RunPaths) -> None:
     """Keep a sample of a partition's texts as they are read, without markup."""
     names = documents["doc_id"].to_pylist()
     left = BYTES
-    rows: list[tuple[str, int, str, bool]] = []
+    rows: list[dict[str, Any]] = []
     for row in sorted(range(len(names)), key=lambda i: text_key(names[i])):
         text, cut = _text_of(documents, row)
         left -= len(json.dumps(text))
         if left < 0 and rows:
             break
-        rows.append((names[row], row, text, cut))
-    columns = list(zip(*rows, strict=True)) or [()] * len(_TEXTS)
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, _TEXTS, strict=True)]
-    storage.write_table(paths.part("texts", index), pa.table(arrays, schema=_TEXTS))
+        rows.append({"doc_id": names[row], "row": row, "text": text, "cut": cut})
+    storage.write_table(paths.part("texts", index), pa.Table.from_pylist(rows, schema=_TEXTS))
 
 
 def _text_of(documents: pa.Table, row: int) -> tuple[str, bool]:

@@ -52,7 +52,8 @@ class JoinedTexts(Sequence[str]):
     @classmethod
     def of(cls, parts: Sequence[str], numbers: Numbers) -> Self:
         """Join parts; blanks that no writer puts there are left out."""
-        apart = np.array([*map(_may_close_up, parts), False])[numbers].any(axis=1)
+        may = np.array([*map(_may_close_up, parts), False])
+        apart = np.logical_or.reduce([may[column] for column in numbers.T])
         texts = cls(parts, numbers, {})
         closed = {row: close_up(texts[row]) for row in np.flatnonzero(apart).tolist()}
         return cls(parts, numbers, closed)
@@ -69,10 +70,12 @@ class JoinedTexts(Sequence[str]):
         """Return these and others in another order, of which both together have the numbers."""
         row = np.argsort(order)
         otherwise = {**self.otherwise, **dict(enumerate(others, len(self)))}
-        none = np.full((len(others), self.numbers.shape[1]), -1, np.int32)
-        numbers = np.concatenate([self.numbers, none]).T.take(order, axis=1).T
+        none = np.full(len(others), -1, np.int32)
+        columns = [np.append(column, none)[order] for column in self.numbers.T]
         return replace(
-            self, numbers=numbers, otherwise={int(row[i]): text for i, text in otherwise.items()}
+            self,
+            numbers=np.array(columns).T,
+            otherwise={int(row[i]): text for i, text in otherwise.items()},
         )
 
 
@@ -197,8 +200,8 @@ def close_up(text: str) -> str:
 
 def longer_phrases(
     document: IntArray,
-    stem: Sequence[str],
-    term: Sequence[str],
+    stem: Mapping[int, str] | Sequence[str],
+    term: Mapping[int, str] | Sequence[str],
     selected: BoolArray,
     observed: BoolArray,
 ) -> list[str | None]:
@@ -217,7 +220,7 @@ def longer_phrases(
     for d, (i, inside) in zip(document[rows].tolist(), stems.items(), strict=True):
         if " " in inside[1:-1]:
             longer.setdefault(d, []).append(i)
-    found: list[str | None] = [None] * len(stem)
+    found: list[str | None] = [None] * len(selected)
     new = np.flatnonzero(selected & ~observed)
     for d, i in zip(document[new].tolist(), new.tolist(), strict=True):
         for j in longer.get(d, ()):
@@ -446,7 +449,7 @@ class ResultRows:
         Of the others, of which all that is there is known, nobody needs to know more.
         """
         every = np.ones(len(self.spans.offsets) - 1, bool)
-        every[np.unique(self.candidates.document)] = values
+        every[np.flatnonzero(np.diff(self.candidates.offsets))] = values
         return every[np.diff(self.spans.offsets) > 0]
 
     def occurring_forms(

@@ -52,7 +52,7 @@ def table_of(rows: Rows) -> pa.Table:
 
 
 WORDS, PHRASES = "words", "phrases"
-ROWS = 4_000_000
+ROWS = 8_000_000
 """Rows that a shard has, about: some 100 bytes each. Every shard reads a little of every partition,
 so with fewer rows corpora of a million documents would take most of their time here. It changes no
 result."""
