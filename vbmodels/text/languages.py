@@ -210,7 +210,7 @@ def detected(text: str) -> str | None:
     words = text.lower().split()
     if sum(map(len, words)) < _FEWEST_LETTERS:
         return likely
-    if sum(word in _ENGLISH for word in words) > _ENGLISH_SHARE * len(words):
+    if sum(map(_ENGLISH.__contains__, words)) > _ENGLISH_SHARE * len(words):
         return ENGLISH
     if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
         return likely
