@@ -7,6 +7,7 @@ from contextvars import copy_context
 from dataclasses import asdict, dataclass, replace
 from functools import partial, reduce
 from operator import add
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,7 @@ from vbmodels.text.tokens import Copies, Originals, Sample, find_copies, shared_
 from vbmodels.text.words import TextOptions
 
 EVERY = "every"  # partitions with the documents that do not count in a fit
+_ALONE = Lock()  # of the thread that splits texts: two that wait for each other's Python take more
 
 
 @dataclass(frozen=True)
@@ -159,15 +161,14 @@ class Keywords(ReadsOneTable, Family):
         prepared, documents, checked = _read(part, settings, paths)
         keep_texts(documents, part.index, paths)
         write_narrow(paths.part("sentences", part.index, "npz"), prepared.sample)
-        read_report = prepared.report
         return Ingested(
-            rows_read=read_report.documents,
-            rows_kept=read_report.documents - read_report.without_words.count,
-            dropped=losses_of(read_report, settings),
+            rows_read=prepared.report.documents,
+            rows_kept=prepared.report.documents - prepared.report.without_words.count,
+            dropped=losses_of(prepared.report, settings),
             notes={
-                "words": read_report.words,
-                "observed": read_report.observed,
-                "listed": read_report.listed,
+                "words": prepared.report.words,
+                "observed": prepared.report.observed,
+                "listed": prepared.report.listed,
             },
             checked=checked,
         )
@@ -204,11 +205,12 @@ class Keywords(ReadsOneTable, Family):
                     found="none",
                     remedy="name another file, or set vocabulary_only=false",
                 )
-            known, several = sum(part.known for part in about), sum(part.several for part in about)
             counts = add_counts(rows, indices, paths, corpus, each)
             whole = AboutCorpus(
                 n_documents=documents,
-                in_phrases=in_phrases(known, several),
+                in_phrases=in_phrases(
+                    sum(part.known for part in about), sum(part.several for part in about)
+                ),
                 labelled=not any(part.unlabelled for part in about),
                 counts=counts,
                 shared=sorted(shared),
@@ -409,16 +411,16 @@ def _read(
     Returns what was made of its documents, the documents, and what their check found.
     """
     documents, checked = FAMILY.read(part, settings)
-    options = _text_options(settings)
     try:
-        prepared = documents_of.prepare(
-            documents,
-            options,
-            settings.with_phrases,
-            _vocabulary(settings),
-            whole=settings.lists == "complete",
-            shared=shared,
-        )
+        with _ALONE:
+            prepared = documents_of.prepare(
+                documents,
+                _text_options(settings),
+                settings.with_phrases,
+                _vocabulary(settings),
+                whole=settings.lists == "complete",
+                shared=shared,
+            )
     except LanguageError as error:
         raise _as_input_error(error, part.slices[0].url) from error
     _write(prepared, part.index, paths)
