@@ -148,8 +148,8 @@ def score(run: Run) -> None:
     number = None if run.fit is None else run.fit.number
     on_progress = run.on_progress("score")
     run.summaries = list(run.executor.map(function, run.q, number, on_progress))
-    run.executor.close()  # partitions leave the memory: what publishes reads files
     incremental.keep(run)
+    run.executor.close()  # last, for it forgets local states: what publishes reads files
 
 
 @Stage
