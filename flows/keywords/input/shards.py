@@ -53,7 +53,7 @@ def table_of(rows: Rows) -> pa.Table:
 
 WORDS, PHRASES = "words", "phrases"
 ROWS = 8_000_000
-"""Rows that a shard has, about: some 100 bytes each. Every shard reads a little of every partition,
+"""Rows that a shard has, about: some 60 bytes each. Every shard reads a little of every partition,
 so with fewer rows corpora of a million documents would take most of their time here. It changes no
 result."""
 GROUP = 16_384
