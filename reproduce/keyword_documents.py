@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,12 @@ class DocumentFit:
     probability: FloatArray
     bound: FloatArray
     local: Factors
+
+
+def documents(batch: KeywordBatch) -> Iterator[tuple[BoolArray, FloatArray]]:
+    """Yield (y [n_d], A [n_d, n_d]) of every document in turn."""
+    for d in range(batch.n_documents):
+        yield batch.y[batch.words(d)], batch.adjacency(d)
 
 
 def fit_documents(

@@ -26,6 +26,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import expit, log_ndtr, logit
 
+from reproduce.keyword_documents import documents
 from vbmodels.core.draws import Diagnosis, Schedule, diagnose
 from vbmodels.core.special import truncated_draw
 from vbmodels.core.state import BoolArray, FloatArray
@@ -84,7 +85,7 @@ def sample_documents(
     """
     probability, r_hat = np.empty(batch.n_words), np.empty(batch.n_documents)
     spawned = rng.spawn(batch.n_documents)
-    for d, ((y, a), own) in enumerate(zip(batch.documents(), spawned, strict=True)):
+    for d, ((y, a), own) in enumerate(zip(documents(batch), spawned, strict=True)):
         found = sampler(y, a, rng=own)
         probability[batch.words(d)] = found.probability
         r_hat[d] = found.diagnose().largest_r_hat

@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.keywords import features
 from flows.keywords.input.documents import prepare
-from reproduce.keyword_documents import fit_documents, ss, take_documents, textrank
+from reproduce.keyword_documents import documents, fit_documents, ss, take_documents, textrank
 from reproduce.vbss_as_printed import PrintedVBSS
 from vbmodels.core.fit import fit
 from vbmodels.keywords.corpus.model import CorpusProbit
@@ -135,7 +135,7 @@ def per_document(model: VBSS) -> Callable[[Task], np.ndarray]:
 
 def by_graph(score: Callable[..., np.ndarray]) -> Callable[[Task], np.ndarray]:
     """Score each document's graph."""
-    return lambda task: np.concatenate([score(y, a) for y, a in task.batch.documents()])
+    return lambda task: np.concatenate([score(y, a) for y, a in documents(task.batch)])
 
 
 def tf_idf(task: Task) -> np.ndarray:

@@ -196,7 +196,8 @@ class Hooks:
         return total
 
     def draws(self, batches: Sequence[KeywordBatch], rng: np.random.Generator) -> FloatArray:
-        y, a = next(iter(batches[0].documents()))
+        batch = batches[0]
+        y, a = batch.y[batch.words(0)], batch.adjacency(0)
         return gibbs(y, a, self.model, rng, draws=3000, chains=4).columns()[..., self.kept]
 
     @property

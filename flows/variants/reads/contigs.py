@@ -77,7 +77,7 @@ def _misplaced_contig(local: str) -> str | None:
             lines = fasta.read(min(offset, _HEADER)).splitlines(keepends=True)
             header = lines[-1] if lines else b""
             whole = header.startswith(b">") or len(header) < _HEADER
-            if whole and header[1:].split()[:1] != [name.encode()]:
+            if (length and bases < 1) or (whole and header[1:].split()[:1] != [name.encode()]):
                 return name
             full = (length - 1) // bases if length else 0
             fasta.seek(offset + full * width + length - full * bases)
