@@ -23,8 +23,6 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import numpy as np
-
 
 class LanguageError(ValueError):
     """A language cannot be read: what was expected, what was found, what to do."""
@@ -255,7 +253,7 @@ def _identifier() -> Any:
         ) from error
     found = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     found.set_languages([code for code in CODES if code in found.labels])
-    found.nb_ptc = np.ascontiguousarray(found.nb_ptc, np.float32)  # once, not of each text
+    found.nb_ptc = found.nb_ptc.astype("float32", order="C")  # once, not of each text
     return found
 
 
