@@ -290,8 +290,7 @@ def _with_given(
     if tokens.given_only:
         return own
     columns = [np.concatenate(pair) for pair in zip(own, found, strict=True)]
-    # Two sorted runs, which a stable sort by one number merges.
-    order = np.argsort(columns[0] * (columns[1].max(initial=0) + 1) + columns[1], kind="stable")
+    order = np.lexsort((columns[1], columns[0]))
     columns = [column[order] for column in columns]
     new = np.ones(len(order), bool)
     new[1:] = (np.diff(columns[0]) != 0) | (np.diff(columns[1]) != 0)

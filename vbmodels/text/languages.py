@@ -208,7 +208,7 @@ def detected(text: str) -> str | None:
     words = text.lower().split()
     if sum(map(len, words)) < _FEWEST_LETTERS:
         return likely
-    if sum(map(_ENGLISH.__contains__, words)) > _ENGLISH_SHARE * len(words):
+    if sum(word in _ENGLISH for word in words) > _ENGLISH_SHARE * len(words):
         return ENGLISH
     if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
         return likely
@@ -253,7 +253,6 @@ def _identifier() -> Any:
         ) from error
     found = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     found.set_languages([code for code in CODES if code in found.labels])
-    found.nb_ptc = found.nb_ptc.astype("float32", order="C")  # once, not of each text
     return found
 
 

@@ -220,23 +220,23 @@ class GaussianPosterior(State, kind="experts/additive.GaussianPosterior"):
         Variance of the noise.
     hessian, process_hessian
         H of both, packed.
+    gaps
+        What a missing number of each line adds to the variance of a row, c v; [D].
     weight
         Share of the process.
     kept
         Part of the uncertainty of both that held-out errors leave room for: few landmarks for many
         rows say less of the process than it varies.
-    gaps
-        What a missing number of each line adds to the variance of a row, c v; [D].
     """
 
     part: Part
     noise: float
     hessian: FloatArray
+    gaps: FloatArray
     process: Part | None = None
     process_hessian: FloatArray = field(default_factory=lambda: np.zeros(0))
     weight: float = 0.0
     kept: float = 1.0
-    gaps: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def predict(self, batch: CodedRows) -> tuple[FloatArray, FloatArray]:
         """Return mean and standard deviation of a new row's number, for every row; [N] each."""
@@ -274,7 +274,7 @@ class GaussianAdditive(FormModel):
         least = FLOOR * whole * ((1.0 - share) * fit.noise + share * process.noise)
         error, spread = whole * float(q.chosen.errors[-1]), q.chosen.spread
         found = GaussianPosterior(
-            part, max(error - spread, least), pack(fit.hessian(q.design)), gaps=factor * varied
+            part, max(error - spread, least), pack(fit.hessian(q.design)), factor * varied
         )
         if not share:
             return found

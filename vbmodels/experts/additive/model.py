@@ -218,8 +218,8 @@ class AdditiveExperts(WithoutLocals):
         first = int(np.argmax([value for _, value in best]))
         wide = best[first][0].widened(of_mixture(q.observed))
         rest = (point for i, (point, _) in enumerate(best) if i != first)
-        first_alone = (np.arange(len(best)) == 0) * self.width_evaluations
-        best = yield Phase(self._climb(q, (wide, *rest), first_alone))
+        most = np.append(self.width_evaluations, np.zeros(len(best) - 1, np.int64))  # others stay
+        best = yield Phase(self._climb(q, (wide, *rest), most))
         return replace(q, points=tuple(point for point, _ in best))
 
     def _choose_form(self, q: AdditiveState) -> Algorithm:
@@ -401,10 +401,10 @@ class AdditiveExperts(WithoutLocals):
                 before, tried = ascent, tried + 1
                 value, gradient = objectives(trials, sums, going)
                 ascent = before.updated(value, gradient / stretch, 0.0)
-                pairs = zip(ascent.taken.tolist(), zip(points, trials, strict=True), strict=True)
-                points = tuple(pair[taken] for taken, pair in pairs)
+                each = zip(ascent.taken.tolist(), trials, points, strict=True)
+                points = tuple(trial if taken else point for taken, trial, point in each)
                 rise, promised = ascent.value - before.value, 0.5 * ascent.stride * ascent.slope
-                small = np.where(ascent.taken, (small + 1) * (rise <= tolerance), small)
+                small = np.where(ascent.taken & (rise > tolerance), 0, small + ascent.taken)
                 over = ascent.taken & (small >= np.where(promised <= tolerance, FEW, MANY))
                 ascent = replace(ascent, done=ascent.done | over)
             ascent = replace(ascent, done=ascent.done | (tried >= most))

@@ -96,10 +96,11 @@ class Gapped(State, kind="experts/additive.Gapped"):
     def sums(self, batch: CodedRows) -> HeldOut:
         """Return the log-likelihood of a partition's held-out rows at each of `SHARES`."""
         total = np.zeros(SHARES.size) if self.parts else -SHARES  # which prefers 0
-        shrunk = batch.t * shrinkage(SHARES[:, None] * (batch.missing @ self.variance))
+        variance = batch.missing @ self.variance
+        factor = shrinkage(np.outer(SHARES, variance))
         for part in self.parts:
             held = batch.rows.used * (batch.rows.fold(FOLDS) == part.fold)
-            total += log_expit(part.project(batch) * shrunk) @ held
+            total += log_expit(factor * batch.t * part.project(batch)) @ held
         return HeldOut(total)
 
 
